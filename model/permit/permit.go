@@ -31,12 +31,12 @@ var names = [...]string{
 // Names lists the name of every reason, the lowest bit first.
 func Names() []string { return names[:] }
 
-// Split lists the single reasons in r, the lowest bit first.
-func (r Reason) Split() []Reason {
-	var all []Reason
-	for i := range names {
-		if one := Reason(1) << i; r&one != 0 {
-			all = append(all, one)
+// List lists the names of the reasons in r, the lowest bit first; empty, not nil, for none.
+func (r Reason) List() []string {
+	all := make([]string, 0, len(names))
+	for i, name := range names {
+		if r&(1<<i) != 0 {
+			all = append(all, name)
 		}
 	}
 	return all
@@ -47,13 +47,7 @@ func (r Reason) String() string {
 	if r == 0 {
 		return "none"
 	}
-	var parts []string
-	for i, name := range names {
-		if r&(1<<i) != 0 {
-			parts = append(parts, name)
-		}
-	}
-	return strings.Join(parts, "+")
+	return strings.Join(r.List(), "+")
 }
 
 // Word holds the reasons why one device may not run. The zero Word lets it run. It may be used from

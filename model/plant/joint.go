@@ -154,8 +154,9 @@ func (j *Joint) step(dt float64) {
 		effort += emf * j.velocity
 		damping += emf
 	}
-	free := (c.Inertia*j.velocity + dt*effort) / (c.Inertia + dt*damping)
-	if slow := dt * float64(c.Friction) / c.Inertia; math.Abs(free) <= slow {
+	mass := c.Inertia + dt*damping
+	free := (c.Inertia*j.velocity + dt*effort) / mass
+	if slow := dt * float64(c.Friction) / mass; math.Abs(free) <= slow {
 		j.velocity = 0 // Coulomb friction can stop the axis in this step, and does not turn it around
 	} else {
 		j.velocity = free - math.Copysign(slow, free)

@@ -1,0 +1,60 @@
+# What can be done here. `make test` is what CI runs; it installs what it needs, if that is missing.
+
+GO      ?= go
+LINT    := $(GO) run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.6.0
+SUDO    := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+LDFLAGS := -s -w -X main.version=$(VERSION)
+
+# Programs that the tests run for real, as program:package of Debian.
+NEEDED := mosquitto:mosquitto mosquitto_pub:mosquitto-clients promtool:prometheus i2ctransfer:i2c-tools
+
+.PHONY: build test tools lint unit race fuzz cross bench clean
+
+build:
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o build/gateway ./cmd/gateway
+
+test: tools lint unit race fuzz cross
+
+# A daemon that a package would start by itself stays stopped: the tests start their own.
+tools:
+	@missing=""; for pair in $(NEEDED); do \
+	  PATH="$$PATH:/usr/sbin:/sbin" command -v $${pair%%:*} >/dev/null || missing="$$missing $${pair##*:}"; done; \
+	if [ -n "$$missing" ]; then \
+	  echo "installing:$$missing"; \
+	  printf '#!/bin/sh\nexit 101\n' | $(SUDO) tee /usr/sbin/policy-rc.d >/dev/null; $(SUDO) chmod +x /usr/sbin/policy-rc.d; \
+	  $(SUDO) apt-get update -q && $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends $$missing; \
+	  status=$$?; $(SUDO) rm -f /usr/sbin/policy-rc.d; exit $$status; fi
+
+lint:
+	@bad=$$(gofmt -l .); [ -z "$$bad" ] || { echo "gofmt would change:"; echo "$$bad"; exit 1; }
+	$(GO) vet ./...
+	$(LINT) run ./...
+
+# HIL_TEST_ALL makes a test fail that would skip for want of a program. Fuzz seeds run here too.
+unit:
+	HIL_TEST_ALL=1 $(GO) test -count=1 -timeout 15m ./...
+
+race:
+	$(GO) test -race -short -count=1 -timeout 15m ./...
+
+# A few seconds of search on each fuzz target, beyond the seeds that `unit` runs.
+fuzz:
+	@for pkg in $$($(GO) list ./...); do \
+	  for target in $$($(GO) test -list '^Fuzz' $$pkg | grep ^Fuzz); do \
+	    echo "fuzz $$pkg $$target"; \
+	    $(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(or $(FUZZTIME),2s) $$pkg >build.fuzz.log 2>&1 || { cat build.fuzz.log; rm -f build.fuzz.log; exit 1; }; \
+	  done; done; rm -f build.fuzz.log
+
+# Everything that is promised to build, builds.
+cross:
+	@for t in linux/amd64 linux/arm64 linux/arm/6 linux/arm/7 linux/386 darwin/arm64 windows/amd64; do \
+	  set -- $$(echo $$t | tr / ' '); echo "build $$t"; \
+	  CGO_ENABLED=0 GOOS=$$1 GOARCH=$$2 GOARM=$$3 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o build/cross/gateway-$$1-$$2$$3 ./cmd/gateway || exit 1; done
+
+# The figures: benchmarks with medians of five runs, and the end-to-end measurements.
+bench: build
+	$(GO) run ./cmd/gateway/internal/figures
+
+clean:
+	rm -rf build

@@ -1,0 +1,110 @@
+package state
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"hilgate/bms"
+	"hilgate/model/permit"
+	"hilgate/model/unit"
+)
+
+// perform has the store's goroutine do something, and waits for its answer.
+func (s *Store) perform(do func(at time.Time) error) error {
+	o := order{do: do, reply: make(chan error, 1)}
+	select {
+	case s.orders <- o:
+	case <-s.done:
+		return ErrStopping
+	}
+	select {
+	case err := <-o.reply:
+		return err
+	case <-s.done:
+		return ErrStopping
+	}
+}
+
+// EngageEStop stops all joints, at once and until it is released on purpose. It may be engaged again while
+// it stands: each engagement gets an ID of its own, and only the newest releases it. It returns that ID.
+func (s *Store) EngageEStop(source, reason string) (id uint64, err error) {
+	for _, word := range s.joints {
+		word.Withhold(permit.EStop) // before anything else, whatever the store is doing
+	}
+	err = s.perform(func(at time.Time) error {
+		s.safety.EStops++
+		if !s.safety.EStop {
+			s.safety.EStopSince = at
+		}
+		s.safety.EStop, s.safety.EStopID, s.safety.EStopReason = true, s.safety.EStops, source
+		if reason != "" {
+			s.safety.EStopReason += ": " + reason
+		}
+		for _, word := range s.joints {
+			word.Withhold(permit.EStop)
+		}
+		id = s.safety.EStopID
+		s.note(true)
+		return nil
+	})
+	return id, err
+}
+
+// ReleaseEStop releases the emergency stop that confirm names: the ID of its engagement, in decimal. So
+// nobody releases a stop that he has not seen. No joint moves by it: the trajectory was dropped.
+func (s *Store) ReleaseEStop(confirm string) error {
+	return s.perform(func(time.Time) error {
+		if !s.safety.EStop {
+			return fmt.Errorf("no emergency stop is engaged")
+		}
+		if id, err := strconv.ParseUint(confirm, 10, 64); err != nil || id != s.safety.EStopID {
+			return fmt.Errorf("emergency stop %d stands, and %q does not confirm it", s.safety.EStopID, confirm)
+		}
+		s.safety.EStop, s.safety.EStopReason, s.safety.EStopSince = false, "", time.Time{}
+		for _, word := range s.joints {
+			word.Grant(permit.EStop)
+		}
+		s.note(true)
+		return nil
+	})
+}
+
+// battery performs an order on one pack.
+func (s *Store) battery(name string, do func(p *pack) error) error {
+	return s.perform(func(time.Time) error {
+		for _, p := range s.packs {
+			if p.state.Name == name {
+				defer s.note(true)
+				return do(p)
+			}
+		}
+		return fmt.Errorf("no battery is named %q", name)
+	})
+}
+
+// Recharge starts or stops the recharging of a battery.
+func (s *Store) Recharge(name string, on bool) error {
+	return s.battery(name, func(p *pack) error { return p.recharge(on) })
+}
+
+// Drain starts or stops the drawing of the battery's consumers, power_load included.
+func (s *Store) Drain(name string, on bool) error {
+	return s.battery(name, func(p *pack) error {
+		p.drain(on)
+		return nil
+	})
+}
+
+// SetConsumer adds a consumer to a battery, or changes its power; negative power feeds the battery.
+func (s *Store) SetConsumer(name, consumer string, w unit.Watts) error {
+	if !unit.Finite(w) {
+		return fmt.Errorf("consumer %q: power %v W is not a number", consumer, float64(w))
+	}
+	return s.battery(name, func(p *pack) error { return p.setConsumer(bms.Consumer{Name: consumer, Power: w}) })
+}
+
+// RemoveConsumer takes a consumer away from a battery.
+func (s *Store) RemoveConsumer(name, consumer string) error {
+	return s.battery(name, func(p *pack) error { return p.removeConsumer(consumer) })
+}

@@ -1,0 +1,262 @@
+// Package state is the store: the single writer of the robot's state. It takes what the pollers observe,
+// what the loops sample and what people order, runs the fusion of each pack, sets the permits that follow
+// from it, and publishes an immutable snapshot of the whole robot, at most 50 times a second, and at once
+// when a status, a fault or a permit has changed.
+package state
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"hilgate/bms"
+	"hilgate/model"
+	"hilgate/model/permit"
+	"hilgate/motor"
+)
+
+const (
+	publishEvery = 20 * time.Millisecond  // between two snapshots that differ in figures only
+	tickEvery    = 100 * time.Millisecond // between two looks at what has gone silent
+)
+
+// ErrStopping is the answer to an order that came when the store had ended.
+var ErrStopping = errors.New("the gateway is stopping")
+
+// Group tells the store about one group of joints; its place in Config.Groups is Sample.Group.
+type Group struct {
+	Name, Driver string
+	Joints       []motor.Joint
+	Permits      []*permit.Word                      // one a joint
+	Identity     func() (id motor.Identity, ok bool) // asked at each reconnection; may be nil
+}
+
+// Config describes a store.
+type Config struct {
+	Robot     string
+	Simulated bool // at least one device is a simulator
+	Batteries []Battery
+	Groups    []Group
+
+	Observations <-chan bms.Observation
+	Samples      <-chan motor.Sample
+}
+
+// Store is the writer. Latest, Changed and the orders may be used from any goroutine.
+type Store struct {
+	config  Config
+	packs   []*pack
+	groups  []motor.State
+	joints  map[string]*permit.Word
+	safety  model.Safety
+	seq     uint64
+	shown   time.Time // when the last snapshot was published
+	pending bool      // figures have changed since
+	urgent  bool      // something that must be seen at once has changed since
+
+	latest  atomic.Pointer[model.Snapshot]
+	mu      sync.Mutex
+	changed chan struct{} // closed by the next snapshot; under mu
+
+	orders chan order
+	done   chan struct{} // closed when Run has ended
+}
+
+type order struct {
+	do    func(at time.Time) error
+	reply chan error
+}
+
+// New makes a store. From then on every joint is withheld until its pack is known (permit.BatteryLost);
+// its loop withholds it until its controller has answered.
+func New(c Config) (*Store, error) {
+	s := &Store{
+		config: c, joints: map[string]*permit.Word{}, changed: make(chan struct{}),
+		orders: make(chan order, 64), done: make(chan struct{}),
+	}
+	for _, g := range c.Groups {
+		state := motor.State{Name: g.Name, Driver: g.Driver}
+		for i, j := range g.Joints {
+			state.Joints = append(state.Joints, motor.JointState{
+				Name: j.Name, Prismatic: j.Prismatic,
+				JointSample: motor.JointSample{Feedback: motor.Unmeasured(), Withheld: g.Permits[i].Reasons()},
+			})
+			s.joints[j.Name] = g.Permits[i]
+		}
+		s.groups = append(s.groups, state)
+	}
+	for _, b := range c.Batteries {
+		p, err := newPack(b)
+		if err != nil {
+			return nil, err
+		}
+		s.packs = append(s.packs, p)
+	}
+	s.permit()
+	s.publish(time.Now())
+	return s, nil
+}
+
+// Latest returns the newest state of the robot. It is shared: do not modify it.
+func (s *Store) Latest() *model.Snapshot { return s.latest.Load() }
+
+// Changed returns a channel that is closed when a newer snapshot than the present one is published.
+func (s *Store) Changed() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.changed
+}
+
+// Run consumes until ctx ends, takes what is still waiting, and publishes a last snapshot.
+func (s *Store) Run(ctx context.Context) error {
+	defer close(s.done)
+	tick := time.NewTicker(tickEvery)
+	defer tick.Stop()
+	due := time.NewTimer(time.Hour)
+	defer due.Stop()
+	for {
+		select {
+		case o := <-s.config.Observations:
+			s.observe(o)
+		case m := <-s.config.Samples:
+			s.sample(&m)
+		case o := <-s.orders:
+			o.reply <- o.do(time.Now())
+		case at := <-tick.C:
+			s.tick(at)
+		case <-due.C:
+		case <-ctx.Done():
+			s.finish()
+			return nil
+		}
+		now := time.Now()
+		switch since := now.Sub(s.shown); {
+		case s.urgent, s.pending && since >= publishEvery:
+			s.publish(now)
+		case s.pending:
+			due.Reset(publishEvery - since)
+		}
+	}
+}
+
+// finish takes what was sent before the end.
+func (s *Store) finish() {
+	for {
+		select {
+		case o := <-s.config.Observations:
+			s.observe(o)
+		case m := <-s.config.Samples:
+			s.sample(&m)
+		default:
+			s.tick(time.Now())
+			s.publish(time.Now())
+			return
+		}
+	}
+}
+
+func (s *Store) observe(o bms.Observation) {
+	for _, p := range s.packs {
+		if p.state.Name == o.Pack {
+			s.note(p.observe(o, s.work(p)))
+			s.permit()
+			return
+		}
+	}
+}
+
+func (s *Store) tick(at time.Time) {
+	for _, p := range s.packs {
+		s.note(p.tick(at, s.work(p)))
+	}
+	s.permit()
+}
+
+// work is the electrical power of the joints that a pack feeds.
+func (s *Store) work(p *pack) float64 {
+	sum := 0.0
+	for i := range s.groups {
+		for k := range s.groups[i].Joints {
+			j := &s.groups[i].Joints[k]
+			if w := float64(j.Feedback.Power); p.feeds[j.Name] && w == w && s.groups[i].Connected {
+				sum += w
+			}
+		}
+	}
+	return sum
+}
+
+func (s *Store) sample(m *motor.Sample) {
+	g := &s.groups[m.Group]
+	urgent := g.Connected != m.Connected || g.Trajectory.Changed != m.Trajectory.Changed ||
+		g.Trajectory.Active != m.Trajectory.Active || g.Trajectory.ID != m.Trajectory.ID
+	if m.Connected && !g.Connected {
+		if identify := s.config.Groups[m.Group].Identity; identify != nil {
+			g.Identity, _ = identify()
+		}
+	}
+	g.Connected, g.Trajectory, g.Counts = m.Connected, m.Trajectory, m.Counts
+	switch {
+	case m.Err != nil:
+		g.LastError = m.Err.Error()
+	case m.Connected:
+		g.LastError = ""
+	}
+	if m.Connected {
+		g.At = m.At
+	}
+	for i := range m.N {
+		j := &g.Joints[i]
+		urgent = urgent || j.Withheld != m.Joints[i].Withheld || j.Limited != m.Joints[i].Limited ||
+			j.Feedback.Faults != m.Joints[i].Feedback.Faults
+		j.JointSample = m.Joints[i]
+	}
+	s.note(urgent)
+}
+
+// note remembers that something is to be published, at once if urgent.
+func (s *Store) note(urgent bool) {
+	s.pending = true
+	s.urgent = s.urgent || urgent
+}
+
+// permit sets on every joint what follows from the packs that feed it: any of them lost or empty stops it.
+func (s *Store) permit() {
+	for name, word := range s.joints {
+		lost, empty := false, false
+		for _, p := range s.packs {
+			if p.feeds[name] {
+				lost = lost || p.state.Quality == bms.Invalid || p.state.Quality == bms.Stale
+				empty = empty || p.state.Empty
+			}
+		}
+		word.Set(permit.BatteryLost, lost)
+		word.Set(permit.BatteryEmpty, empty)
+	}
+}
+
+func (s *Store) publish(at time.Time) {
+	s.seq++
+	snap := &model.Snapshot{
+		Robot: s.config.Robot, Seq: s.seq, At: at, Safety: s.safety, Simulated: s.config.Simulated,
+		Packs: make([]bms.State, len(s.packs)), Groups: make([]motor.State, len(s.groups)),
+	}
+	for i, p := range s.packs {
+		snap.Packs[i] = p.state
+	}
+	for i := range s.groups {
+		snap.Groups[i] = s.groups[i]
+		snap.Groups[i].Joints = append([]motor.JointState(nil), s.groups[i].Joints...)
+	}
+	for _, word := range s.joints {
+		snap.Safety.Withheld |= word.Reasons()
+	}
+	s.shown, s.pending, s.urgent = at, false, false
+	s.latest.Store(snap)
+	s.mu.Lock()
+	close(s.changed)
+	s.changed = make(chan struct{})
+	s.mu.Unlock()
+}
