@@ -33,6 +33,7 @@ type pack struct {
 
 	updated time.Time // when the filter was last brought up to date
 	good    time.Time // of the last reading that was taken
+	last    bms.Reading
 	misses  int
 }
 
@@ -66,7 +67,11 @@ func (p *pack) observe(o bms.Observation, work float64) (urgent bool) {
 		p.state.Failures++
 		p.state.LastError = o.Err.Error()
 	default:
-		reason, err := p.filter.Plausible(&o.Reading, o.At.Sub(p.good))
+		var before *bms.Reading
+		if !p.good.IsZero() {
+			before = &p.last
+		}
+		reason, err := p.config.Fusion.Limits.Plausible(before, &o.Reading, o.At.Sub(p.good))
 		if err != nil {
 			p.state.Rejected[reason]++
 			p.state.LastError = fmt.Sprintf("%s: %v", p.state.Name, err)
@@ -75,7 +80,7 @@ func (p *pack) observe(o bms.Observation, work float64) (urgent bool) {
 		}
 		measured = &o.Reading
 		p.good, p.state.At, p.state.LastError = o.At, o.At, ""
-		p.state.Reading, p.state.Identity = o.Reading, o.Identity
+		p.state.Reading, p.state.Identity, p.last = o.Reading, o.Identity, o.Reading
 	}
 	return p.update(o.At, measured, work)
 }
