@@ -10,8 +10,6 @@ import (
 	"io"
 	"sync"
 
-	"periph.io/x/conn/v3/physic"
-
 	"hilgate/model/link"
 )
 
@@ -86,40 +84,3 @@ func (l *Line) Read(p []byte) (int, error) {
 
 // Close does nothing: the line can be used again.
 func (l *Line) Close() error { return nil }
-
-// Bus is an I²C bus in memory. It implements periph's i2c.BusCloser.
-type Bus struct {
-	bench   *Bench
-	name    string
-	targets map[uint16]Target
-}
-
-// NewBus makes a bus without devices.
-func NewBus(b *Bench, name string) *Bus {
-	return &Bus{bench: b, name: name, targets: map[uint16]Target{}}
-}
-
-// Attach puts a device at a 7-bit address.
-func (b *Bus) Attach(addr uint16, t Target) { b.targets[addr] = t }
-
-// String is the name of the bus.
-func (b *Bus) String() string { return b.name }
-
-// Tx does one transaction; no device at addr is link.NACK.
-func (b *Bus) Tx(addr uint16, w, r []byte) (err error) {
-	b.bench.Do(func() {
-		t, ok := b.targets[addr]
-		if !ok {
-			err = link.NACK
-			return
-		}
-		err = t.Tx(w, r)
-	})
-	return err
-}
-
-// SetSpeed is accepted and has no effect: memory has no pace.
-func (b *Bus) SetSpeed(physic.Frequency) error { return nil }
-
-// Close does nothing: the bus can be used again.
-func (b *Bus) Close() error { return nil }

@@ -189,8 +189,7 @@ func (b *Battery) Assume(charge unit.AmpereHours, current unit.Amperes) {
 	b.charge, b.current, b.raw = float64(charge), float64(-current), float64(-current)
 	b.soc = b.charge / float64(b.config.Capacity)
 	b.bound()
-	b.voltage = positive(b.terminals())
-	b.shown()
+	b.show(b.terminals())
 }
 
 // Step advances the model by dt, which in Gazebo is the step of an unpaused world. It allocates nothing.
@@ -215,8 +214,7 @@ func (b *Battery) Step(dt time.Duration) {
 			b.tau = tau
 		}
 	}
-	b.voltage = positive(b.model(seconds, tau))
-	b.shown()
+	b.show(b.model(seconds, tau))
 }
 
 // model is the plugin's update. It returns the terminal voltage, which may be negative or NaN.
@@ -272,12 +270,15 @@ func (b *Battery) bound() {
 // rest is a step in which nothing flows.
 func (b *Battery) rest() {
 	b.raw, b.current = 0, 0
-	b.voltage = positive(b.openCircuit())
-	b.shown()
+	b.show(b.openCircuit())
 }
 
-// shown follows the state of charge by what others see of it.
-func (b *Battery) shown() {
+// show sets the terminal voltage, and what others see of the state of charge.
+func (b *Battery) show(voltage float64) {
+	if !b.config.Quirks.VoltageCollapses {
+		voltage = max(voltage, b.openCircuit()/2)
+	}
+	b.voltage = positive(voltage)
 	b.gate = float32(b.soc)
 	b.empty = b.config.Drained(unit.Ratio(b.soc), b.empty)
 }

@@ -237,6 +237,47 @@ func TestMessageScalesAndSigns(t *testing.T) {
 	}
 }
 
+// exact is the pack of these tests with all of Gazebo's quirks.
+func exact() Config {
+	c, g := pack(), Gazebo()
+	c.Name, c.Voltage, c.Quirks = "b", c.E0, g.Quirks
+	return c
+}
+
+func TestGazeboCollapsesForGood(t *testing.T) {
+	c := exact()
+	c.Tau = 0.001
+	b := build(t, c)
+	b.SetConsumer("winch", 1e5)
+	b.Step(time.Millisecond)
+	left := b.Charge()
+	b.RemoveConsumer("winch")
+	run(b, time.Minute, 10*time.Millisecond)
+	if b.Voltage() != 0 || b.Charge() != left || b.Empty() || b.Status() != bms.Discharging {
+		t.Errorf("%v V, %v Ah of %v, empty %v, %v; want 0 V, the same charge, not empty, discharging",
+			b.Voltage(), b.Charge(), left, b.Empty(), b.Status())
+	}
+	b.Drain(false)
+	b.Recharge(true)
+	b.Step(time.Millisecond)
+	if !math.IsNaN(float64(b.SoC())) || b.Voltage() != 0 || b.Empty() {
+		t.Errorf("charged from 0 V: SoC %v, %v V, empty %v; want NaN, 0, false", b.SoC(), b.Voltage(), b.Empty())
+	}
+}
+
+func TestGazeboFreezesWhatItLastShowed(t *testing.T) {
+	b := build(t, exact())
+	run(b, time.Minute, 10*time.Millisecond)
+	b.Drain(false)
+	before := b.Message()
+	b.Step(time.Second)
+	after := b.Message()
+	before.Status = bms.Full // idle above 0.9
+	if after != before || after.Current <= 0 {
+		t.Errorf("idle: %+v, want %+v with a current", after, before)
+	}
+}
+
 // The window as Gazebo keeps it.
 type plainWindow []float64
 

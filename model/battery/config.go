@@ -11,8 +11,8 @@ import (
 // Config describes a battery. The keys are the names of Gazebo's SDF elements, and their meaning is
 // Gazebo's; empty_soc, recover_soc and quirks are ours. NaN stands for an element that was left out.
 //
-// battery_name, voltage and recharge_by_topic matter to Gazebo alone: this gateway names a battery by its
-// entry in the configuration, starts it at its open-circuit voltage and takes orders over MQTT.
+// battery_name and recharge_by_topic matter to Gazebo alone: this gateway names a battery by its entry in
+// the configuration and takes orders over MQTT. Gazebo also demands voltage.
 type Config struct {
 	Name string `yaml:"battery_name"`
 
@@ -73,8 +73,8 @@ type Quirks struct {
 	ChargeStopsAt90 bool `yaml:"charge_stops_at_90"`
 
 	// VoltageCollapses lets a load that the inner resistance cannot carry take the voltage to 0 V, where
-	// the model freezes for good. Without it the load's current is bounded where it draws the most power,
-	// at half the open-circuit voltage.
+	// the model freezes for good. Without it current and voltage end where the battery gives the most
+	// power that it can, at half the open-circuit voltage.
 	VoltageCollapses bool `yaml:"voltage_collapses"`
 
 	// FrozenWhenIdle keeps the last current and voltage while nothing drains or charges. Without it the

@@ -14,8 +14,9 @@ import (
 // The tags are keys of the configuration's fusion section.
 type Config struct {
 	// Model is the battery's linear model. Its capacity counts; if it is 0, the full capacity that the
-	// gauge tells does. Leave it out for a gauge that has learned the pack, as smart batteries have: it
-	// follows the pack's age. Give it where the gauge only repeats a setting, or tells none.
+	// gauge tells does, and nothing is estimated before it has told one. Leave it out for a gauge that has
+	// learned the pack, as smart batteries have: it follows the pack's age. Give it where the gauge only
+	// repeats a setting, or tells none.
 	//
 	// Physics has no quirks, so the model's are not used here, nor are its power_load, which is part of
 	// Update's load, voltage, start_draining and fix_issue_225. Its initial_charge is what is assumed before the
@@ -60,7 +61,7 @@ type Config struct {
 func Default() Config {
 	return Config{
 		Model: battery.Default(), CurrentGainError: 0.05, CurrentOffset: 0.1, VoltageNoise: 0.02,
-		VoltageModelError: 0.005, ResistanceError: 0.3, GaugeError: 0.02, ErrorTime: 10 * time.Minute,
+		VoltageModelError: 0.005, ResistanceError: 0.2, GaugeError: 0.02, ErrorTime: 5 * time.Minute,
 		LoadError: 0.2, InitialSigma: 0.3, AverageTime: time.Minute, Limits: DefaultLimits(),
 	}
 }

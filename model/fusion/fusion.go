@@ -12,8 +12,9 @@
 // not σ². And the error of the line and of the gauge is no noise: readings that follow each other
 // share it, so they count by how far apart they are, and never push σ below that error.
 //
-// While the pack is silent, Gazebo's model (model/battery) gives the current from the known load, and σ
-// grows by the error of that load and by the current that it has failed to explain while the pack still spoke.
+// While the pack is silent, Gazebo's model (model/battery) gives the current from the known load and from
+// what that load has failed to explain while the pack still spoke. σ then grows by the error of the load and
+// by all of the unexplained current.
 //
 // Nothing here knows a clock. A Pack belongs to one goroutine.
 package fusion
@@ -39,10 +40,11 @@ type Pack struct {
 	known          bool // the pack has told something
 	silent         bool // the last update had no reading
 
-	current     float64 // A, negative discharging
-	average     float64 // A, the same smoothed
-	unexplained float64 // A: how far the known load's current was from the measured one, smoothed
-	residual    float64 // V
+	current     float64       // A, negative discharging
+	average     float64       // A, the same smoothed
+	unexplained float64       // A: the measured current less what load and charger explain, smoothed
+	measured    time.Duration // since the current was measured last
+	residual    float64       // V
 	told        bms.Status
 	empty       bool
 }
@@ -52,7 +54,7 @@ func New(c Config) (*Pack, error) {
 	if err := c.Check(); err != nil {
 		return nil, err
 	}
-	p := &Pack{config: c, residual: math.NaN(), average: math.NaN()}
+	p := &Pack{config: c, residual: math.NaN(), average: math.NaN(), unexplained: math.NaN()}
 	prior := 0.5
 	if c.Model.Capacity > 0 {
 		if unit.Known(c.Model.InitialCharge) {
@@ -79,9 +81,13 @@ func (p *Pack) size(capacity unit.AmpereHours) error {
 
 // Update advances the belief by dt. r is what the pack has told at the end of that time, after it was found
 // plausible; nil if it told nothing. load is all that is known to draw from the pack, power_load and
-// joints included. charging tells that the charger was started.
+// joints included, negative if it feeds the pack; one that is not a number counts as 0. charging tells that
+// the charger was started.
 func (p *Pack) Update(dt time.Duration, r *bms.Reading, load unit.Watts, charging bool) {
 	dt = max(dt, 0)
+	if !unit.Finite(load) {
+		load = 0
+	}
 	silence := bms.Unmeasured()
 	p.silent = r == nil
 	if r == nil {
@@ -105,7 +111,7 @@ func (p *Pack) Update(dt time.Duration, r *bms.Reading, load unit.Watts, chargin
 		p.coulomb = p.charge.soc
 	}
 	if p.known {
-		p.empty = p.config.Model.Drained(unit.Ratio(p.charge.soc), p.empty)
+		p.empty = p.config.Model.Drained(unit.Ratio(p.charge.soc-grain), p.empty)
 	}
 	p.model.Assume(unit.AmpereHours(p.charge.soc*p.capacity), unit.Amperes(p.current))
 	if unit.Known(r.Voltage) {
@@ -116,34 +122,39 @@ func (p *Pack) Update(dt time.Duration, r *bms.Reading, load unit.Watts, chargin
 // count moves the state of charge by the current: the measured one, or else the model's.
 func (p *Pack) count(dt time.Duration, r *bms.Reading, load unit.Watts, charging bool) {
 	c := &p.config
-	p.model.SetConsumer("load", load)
 	p.model.Recharge(charging)
-	if measured := float64(r.Current); unit.Known(r.Current) {
-		p.current = measured
-		p.unexplained += share(dt, c.AverageTime) * (math.Abs(measured-p.expected(r, load)) - p.unexplained)
+	p.measured += dt
+	part := dt.Seconds() / 3600 / p.capacity
+	delta := float64(r.Current) * part
+	if unit.Known(r.Current) {
+		p.current = float64(r.Current)
+		smooth(&p.unexplained, p.current-p.explained(load), p.measured, c.AverageTime)
+		p.measured = 0
 	} else {
+		if unit.Known(p.unexplained) {
+			load -= unit.Watts(p.unexplained) * unit.Watts(p.model.Voltage())
+		}
+		p.model.SetConsumer("load", load)
 		p.model.Step(dt)
 		p.current = float64(p.model.Current())
+		delta = float64(p.model.SoC()) - p.charge.soc
 	}
-	part := dt.Seconds() / 3600 / p.capacity
-	p.charge.predict(p.current*part, p.currentError(r)*part)
-	p.coulomb = min(max(p.coulomb+p.current*part, 0), 1)
-	if math.IsNaN(p.average) {
-		p.average = p.current
-	}
-	p.average += share(dt, c.AverageTime) * (p.current - p.average)
+	p.charge.predict(delta, p.currentError(r)*part)
+	p.coulomb = min(max(p.coulomb+delta, 0), 1)
+	smooth(&p.average, p.current, dt, c.AverageTime)
 }
 
-// share is the weight of a new value in an average over a time constant.
-func share(dt, constant time.Duration) float64 { return -math.Expm1(-float64(dt) / float64(constant)) }
-
-// expected is the current that load and charger would explain, negative discharging.
-func (p *Pack) expected(r *bms.Reading, load unit.Watts) float64 {
-	v := float64(r.Voltage)
-	if !(v > 0) {
-		v = float64(p.model.Voltage())
+// smooth moves an average, unknown until it has a first value, towards v, which has stood for dt.
+func smooth(average *float64, v float64, dt, constant time.Duration) {
+	if math.IsNaN(*average) {
+		*average = v
 	}
-	i := -float64(load) / v
+	*average -= (v - *average) * math.Expm1(-float64(dt)/float64(constant))
+}
+
+// explained is the current that load and charger explain, negative discharging.
+func (p *Pack) explained(load unit.Watts) float64 {
+	i := -float64(load) / float64(p.model.Voltage())
 	if p.model.Charging() {
 		i += p.capacity / p.config.Model.ChargingTime
 	}
@@ -156,7 +167,11 @@ func (p *Pack) currentError(r *bms.Reading) float64 {
 	if unit.Known(r.Current) {
 		return float64(c.CurrentGainError)*math.Abs(p.current) + float64(c.CurrentOffset)
 	}
-	return float64(c.LoadError)*math.Abs(p.current) + p.unexplained
+	sigma := float64(c.LoadError) * math.Abs(p.current)
+	if unit.Known(p.unexplained) {
+		sigma += math.Abs(p.unexplained)
+	}
+	return sigma
 }
 
 // correct takes the voltage and the gauge's state of charge into the filter.
@@ -188,8 +203,12 @@ func (p *Pack) terminals() float64 {
 		float64(p.config.Model.Resistance)*p.current
 }
 
-// Empty tells that the pack is drained: from a fused state of charge of empty_soc down, until it is above
-// recover_soc again. It is false until the pack has told something.
+// grain is the part of the capacity that nobody can tell from nothing. A filter comes ever closer to 0
+// without reaching it, so a pack that holds no more than this is empty.
+const grain = 0.001
+
+// Empty tells that the pack is drained: from a fused state of charge of empty_soc down, give or take a
+// thousandth, until it is above recover_soc again. It is false until the pack has told something.
 func (p *Pack) Empty() bool { return p.empty }
 
 // Silent tells that the last update had no reading.

@@ -95,9 +95,12 @@ func (w *world) truth() truth {
 	return t
 }
 
-// truthHandler serves the truth as JSON at GET /truth, and takes new faults for a bus as JSON at
-// PUT /faults/{bus}.
-func (w *world) truthHandler() http.Handler {
+// truthHandler serves the bench to those who test against it:
+//
+//	GET /truth          the true state, as JSON
+//	PUT /faults/{bus}   puts faults on a bus; the body is JSON with the keys of the configuration's faults
+//	PUT /plugged/{bus}  pulls a serial port out (false) or puts it back in (true)
+func (w *world) truthHandler(ports map[string]*sim.PTY) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /truth", func(rw http.ResponseWriter, _ *http.Request) {
 		text, err := json.MarshalIndent(w.truth(), "", " ")
@@ -126,6 +129,27 @@ func (w *world) truthHandler() http.Handler {
 			return
 		}
 		b.injector.Set(f)
+		rw.WriteHeader(http.StatusNoContent)
+	})
+	mux.HandleFunc("PUT /plugged/{bus}", func(rw http.ResponseWriter, r *http.Request) {
+		port := ports[r.PathValue("bus")]
+		if port == nil {
+			http.Error(rw, "no simulated serial port is named "+r.PathValue("bus"), http.StatusNotFound)
+			return
+		}
+		var in bool
+		if err := json.NewDecoder(http.MaxBytesReader(rw, r.Body, 16)).Decode(&in); err != nil {
+			http.Error(rw, "want true or false: "+err.Error(), http.StatusBadRequest)
+			return
+		}
+		plug := port.Unplug
+		if in {
+			plug = port.Replug
+		}
+		if err := plug(); err != nil {
+			http.Error(rw, err.Error(), http.StatusInternalServerError)
+			return
+		}
 		rw.WriteHeader(http.StatusNoContent)
 	})
 	return mux

@@ -41,14 +41,14 @@ type truthful struct {
 	tell         func() any
 }
 
-// newWorld builds the simulators of the devices that the configuration has simulated; none gives nil.
-func newWorld(cfg *configs.File, reg *drivers.Registry) (*world, error) {
+// newWorld builds the simulators of the devices that are to be simulated; if there are none it is nil.
+func newWorld(cfg *configs.File, reg *drivers.Registry, simulated func(device string) bool) (*world, error) {
 	begin := time.Now()
 	w := &world{packs: map[string]*plant.Pack{}, joints: map[string]*plant.Joint{}}
 	w.bench = sim.NewBench(func() { w.plants.AdvanceTo(time.Since(begin)) })
 	for i := range cfg.Batteries {
 		b := &cfg.Batteries[i]
-		if !cfg.Serves(b.Name) {
+		if !simulated(b.Name) {
 			continue
 		}
 		spec, _ := reg.Lookup(b.Driver) // configs has checked that it is there
@@ -74,7 +74,7 @@ func newWorld(cfg *configs.File, reg *drivers.Registry) (*world, error) {
 	}
 	for i := range cfg.Motors {
 		g := &cfg.Motors[i]
-		if !cfg.Serves(g.Name) {
+		if !simulated(g.Name) {
 			continue
 		}
 		spec, _ := reg.Lookup(g.Driver)

@@ -20,7 +20,7 @@ import (
 
 func snapshot() *model.Snapshot {
 	r := bms.Unmeasured()
-	r.Voltage, r.Current, r.Cells = 15.1, -2.5, r.Cells
+	r.Voltage, r.Current = 15.1, -2.5
 	joint := motor.JointState{Name: "left", JointSample: motor.JointSample{Feedback: motor.Unmeasured()}}
 	joint.Feedback.Position = 1.5
 	joint.Withheld = permit.EStop | permit.BatteryEmpty

@@ -1,0 +1,146 @@
+// Package broker is an MQTT broker inside the gateway, for a robot or a bench that has no other. It owns its
+// listener, its accounts and who may do what; the protocol, 3.1.1 and 5, is mochi's.
+//
+// Without accounts anyone may do anything, which is why such a broker listens on this machine only. With
+// accounts everyone needs one, from wherever he comes. Retained messages and sessions live as long as the
+// process.
+package broker
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	mochi "github.com/mochi-mqtt/server/v2"
+	"github.com/mochi-mqtt/server/v2/listeners"
+)
+
+// Bounds that keep one client from harming the others, or the gateway.
+const (
+	maxClients   = 1024
+	maxPacket    = 1 << 20          // bytes; whoever sends more is disconnected
+	helloTimeout = 10 * time.Second // from a connection to its CONNECT
+	acceptPause  = 50 * time.Millisecond
+	statusPeriod = time.Minute // of $SYS; each stops the process for an instant
+)
+
+// Config says where to listen and for whom.
+type Config struct {
+	// Listen is host:port; port 0 is any free one.
+	Listen string
+
+	// Accounts are those who may connect. Without any, Listen must be on this machine.
+	Accounts []Account
+
+	// CertFile and KeyFile, PEM, make the listener speak TLS. Empty: plain TCP.
+	CertFile, KeyFile string
+}
+
+// Broker is a broker that listens from New on and serves while Run runs.
+type Broker struct {
+	server   *mochi.Server
+	listener net.Listener
+}
+
+// New checks the configuration and listens. If the address is taken the error is syscall.EADDRINUSE.
+func New(cfg Config, log *slog.Logger) (*Broker, error) {
+	accounts, err := newAccounts(cfg.Accounts)
+	if err != nil {
+		return nil, fmt.Errorf("broker: %w", err)
+	}
+	var secured *tls.Config
+	if cfg.CertFile != "" || cfg.KeyFile != "" {
+		own, err := tls.LoadX509KeyPair(cfg.CertFile, cfg.KeyFile)
+		if err != nil {
+			return nil, fmt.Errorf("broker: %w", err)
+		}
+		secured = &tls.Config{Certificates: []tls.Certificate{own}, MinVersion: tls.VersionTLS12}
+	}
+	plain, err := net.Listen("tcp", cfg.Listen)
+	if err != nil {
+		return nil, fmt.Errorf("broker: %w", err)
+	}
+	if at, ok := plain.Addr().(*net.TCPAddr); len(cfg.Accounts) == 0 && (!ok || !at.IP.IsLoopback()) {
+		plain.Close()
+		return nil, fmt.Errorf("broker: %s can be reached from other machines: want accounts, or a loopback address", cfg.Listen)
+	}
+	var l net.Listener = &listener{Listener: plain, closed: make(chan struct{})}
+	if secured != nil {
+		l = tls.NewListener(l, secured)
+	}
+
+	can := mochi.NewDefaultServerCapabilities()
+	can.MaximumClients = maxClients
+	can.MaximumPacketSize = maxPacket
+	can.MaximumMessageExpiryInterval = 0 // else retained messages vanish after a day
+	server := mochi.New(&mochi.Options{
+		Capabilities:           can,
+		Logger:                 slog.New(newHandler(log.Handler())),
+		SysTopicResendInterval: int64(statusPeriod.Seconds()),
+	})
+	if err := errors.Join(
+		server.AddHook(accounts, nil),
+		server.AddListener(listeners.NewNet("mqtt", l)),
+	); err != nil {
+		plain.Close()
+		return nil, fmt.Errorf("broker: %w", err)
+	}
+	return &Broker{server: server, listener: l}, nil
+}
+
+// Addr is where the broker listens.
+func (b *Broker) Addr() net.Addr { return b.listener.Addr() }
+
+// Run serves until ctx ends, then disconnects everyone. It is called once; a broker that is never run is to
+// be closed.
+func (b *Broker) Run(ctx context.Context) error {
+	if err := b.server.Serve(); err != nil {
+		b.listener.Close()
+		return fmt.Errorf("broker: %w", err)
+	}
+	<-ctx.Done()
+	return b.server.Close()
+}
+
+// Close stops listening. It is for a broker that is never run.
+func (b *Broker) Close() error { return b.listener.Close() }
+
+// listener keeps accepting whatever happens to one connection or, for a while, to the process: mochi's loop
+// ends at the first error. A connection that says nothing is dropped after a while.
+type listener struct {
+	net.Listener
+	once   sync.Once
+	closed chan struct{}
+}
+
+func (l *listener) Accept() (net.Conn, error) {
+	for {
+		conn, err := l.Listener.Accept()
+		switch {
+		case err == nil:
+			// The broker sets the deadline anew with each packet from CONNECT on.
+			if err := conn.SetDeadline(time.Now().Add(helloTimeout)); err != nil {
+				conn.Close()
+				continue
+			}
+			return conn, nil
+		case errors.Is(err, net.ErrClosed):
+			return nil, err
+		}
+		select { // out of file descriptors, as a rule
+		case <-l.closed:
+			return nil, net.ErrClosed
+		case <-time.After(acceptPause):
+		}
+	}
+}
+
+func (l *listener) Close() error {
+	l.once.Do(func() { close(l.closed) })
+	return l.Listener.Close()
+}
