@@ -56,8 +56,11 @@ func (b *Buses) UnmarshalYAML(n *yaml.Node) (err error) {
 	return err
 }
 
-// scheme finds what stands before the colon of a device; a single letter is a drive of Windows.
-var scheme = regexp.MustCompile(`^[a-z]{2,}:`)
+var (
+	scheme       = regexp.MustCompile(`^[a-z]{2,}:`) // a single letter is a drive of Windows
+	serialDevice = regexp.MustCompile(`^pty:|^/dev/(tty|serial/)|^COM\d`)
+	i2cDevice    = regexp.MustCompile(`^/dev/i2c|^I2C\d`)
+)
 
 func (c *checker) buses() {
 	paths := map[string]string{}
@@ -75,13 +78,16 @@ func (c *checker) buses() {
 
 func (c *checker) bus(at string, b *Bus) {
 	packs, groups := c.on(b)
+	devices := slices.Concat(groups, packs)
 	switch kind := scheme.FindString(b.Device); {
 	case b.Device == "":
 		c.faultf(at+".device", "missing: want a device node, sim: or pty:")
 	case kind != "" && !b.Simulated():
 		c.faultf(at+".device", "%s: want a device node, sim: or pty:", b.Device)
-	case b.Device == "pty:" && !b.Serial && len(packs) > 0:
-		c.faultf(at+".device", "pty: is a serial port, and the devices on bus %s want an I²C bus: want sim:", b.Name)
+	case !b.Serial && len(packs) > 0 && serialDevice.MatchString(b.Device):
+		c.faultf(at+".device", "%s is a serial port, and %s wants an I²C bus", b.Device, packs[0])
+	case b.Serial && i2cDevice.MatchString(b.Device):
+		c.faultf(at+".device", "%s is an I²C bus, and %s wants a serial port", b.Device, devices[0])
 	}
 	if b.Timeout == 0 && !c.has(at+".timeout") {
 		b.Timeout = defaultI2CTimeout
@@ -103,7 +109,6 @@ func (c *checker) bus(at string, b *Bus) {
 		c.faultf(at+".speed", "%d Hz: want %d to %d", b.Speed, minSpeed, maxSpeed)
 	}
 	c.collect(at+".faults", b.Faults.Check())
-	devices := append(packs, groups...)
 	if len(devices) == 0 {
 		return
 	}

@@ -1,6 +1,7 @@
 package configs
 
 import (
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -114,14 +115,21 @@ func (c *checker) within(path string, d, least, most time.Duration) {
 
 func index(path string, i int) string { return path + "[" + strconv.Itoa(i) + "]" }
 
+// A number that an alias stands for was not looked at in the survey, so infinity is looked for here too.
 func (c *checker) positive(path string, x float64) {
-	if !(x > 0) {
+	if !(x > 0) || math.IsInf(x, 1) {
 		c.faultf(path, "%v: want above 0", x)
 	}
 }
 
 func (c *checker) notNegative(path string, x float64) {
-	if !(x >= 0) {
+	if !(x >= 0) || math.IsInf(x, 1) {
 		c.faultf(path, "%v: want 0 or more", x)
+	}
+}
+
+func (c *checker) finite(path string, x float64) {
+	if math.IsNaN(x) || math.IsInf(x, 0) {
+		c.faultf(path, "%v: want a finite number", x)
 	}
 }

@@ -50,7 +50,12 @@ func registry() *drivers.Registry {
 			func(struct{}, *plant.Pack) sim.Peer { return nil }),
 		drivers.SerialGroup("roboclaw", "", clawParams{Address: 0x80, Timeout: 300 * time.Millisecond},
 			drivers.GroupDriver[clawParams]{
-				Open:       func(io.ReadWriter, clawParams, []motor.Joint) (motor.Group, error) { return nil, nil },
+				Open: func(_ io.ReadWriter, p clawParams, joints []motor.Joint) (motor.Group, error) {
+					if p.Address == 0x87 && len(joints) > 1 {
+						return nil, errors.New("joints: 2, want 1 behind a unit at 0x87")
+					}
+					return nil, nil
+				},
 				Peer:       func(clawParams, []motor.Joint, []*plant.Joint) sim.Peer { return nil },
 				CycleBytes: func(_ clawParams, joints []motor.Joint) int { return 13 * len(joints) },
 				Joint: func(j *motor.Joint) error {

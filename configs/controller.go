@@ -1,6 +1,7 @@
 package configs
 
 import (
+	"math"
 	"time"
 
 	"go.yaml.in/yaml/v4"
@@ -57,12 +58,12 @@ const DefaultRate = 100
 
 // Bounds of a controller. Beyond 1 kHz no serial controller of these drivers answers.
 const (
-	minRate, maxRate   = 1, 1000
-	maxStartTolerance  = 100 // rad or m
-	maxCommandTimeout  = time.Hour
-	mostOfBaud         = 0.8 // of a port that a control loop may fill
-	bitsPerByte        = 10  // 8N1: start, eight, stop
-	minCyclesToTimeout = 2
+	minRate, maxRate  = 1, 1000
+	maxStartTolerance = 100 // rad or m
+	maxCommandTimeout = time.Hour
+	mostOfBaud        = 0.8 // of a port that a control loop may fill
+	bitsPerByte       = 10  // 8N1: start, eight, stop
+	cyclesToStale     = 2   // at least, between two commands
 )
 
 // Controllers are the controllers of a file, in its order.
@@ -125,7 +126,7 @@ func (c *checker) controllers() {
 			c.faultf(at+".start_tolerance", "%v: want 0 to %v, where 0 is any", k.StartTolerance, maxStartTolerance)
 		}
 		if k.CommandTimeout != 0 {
-			c.within(at+".command_timeout", k.CommandTimeout, minCyclesToTimeout*k.Period(), maxCommandTimeout)
+			c.within(at+".command_timeout", k.CommandTimeout, cyclesToStale*k.Period(), maxCommandTimeout)
 		}
 		if len(k.Joints) == 0 {
 			c.faultf(at+".joints", "missing: want the joints that it moves")
@@ -148,9 +149,16 @@ func (c *checker) controllers() {
 			}
 			buses[bus] = k.Name
 		}
-		for _, list := range k.lists() {
-			if list.n > len(k.Joints) {
-				c.faultf(at+"."+list.key, "%d elements: want at most one a joint, %d", list.n, len(k.Joints))
+		c.atMostOneAJoint(at+".initial_position", len(k.InitialPosition), k)
+		for i, x := range k.InitialPosition {
+			c.finite(index(at+".initial_position", i), float64(x))
+		}
+		for _, g := range k.gainLists() {
+			c.atMostOneAJoint(at+"."+g.key, len(g.list), k)
+			for i, x := range g.list {
+				if !g.unbounded || math.IsNaN(x) {
+					c.finite(index(at+"."+g.key, i), x)
+				}
 			}
 		}
 	}
@@ -159,23 +167,29 @@ func (c *checker) controllers() {
 	}
 }
 
-type listKey struct {
-	key string
-	n   int
+func (c *checker) atMostOneAJoint(path string, n int, k *Controller) {
+	if n > len(k.Joints) {
+		c.faultf(path, "%d elements: want at most one a joint, %d", n, len(k.Joints))
+	}
 }
 
-// lists is how many elements each list by joint has.
-func (k *Controller) lists() []listKey {
-	return []listKey{
-		{"initial_position", len(k.InitialPosition)},
-		{"position_p_gain", len(k.PositionPGain)}, {"position_i_gain", len(k.PositionIGain)},
-		{"position_d_gain", len(k.PositionDGain)}, {"position_i_min", len(k.PositionIMin)},
-		{"position_i_max", len(k.PositionIMax)}, {"position_cmd_min", len(k.PositionCmdMin)},
-		{"position_cmd_max", len(k.PositionCmdMax)}, {"position_cmd_offset", len(k.PositionCmdOffset)},
-		{"velocity_p_gain", len(k.VelocityPGain)}, {"velocity_i_gain", len(k.VelocityIGain)},
-		{"velocity_d_gain", len(k.VelocityDGain)}, {"velocity_i_min", len(k.VelocityIMin)},
-		{"velocity_i_max", len(k.VelocityIMax)}, {"velocity_cmd_min", len(k.VelocityCmdMin)},
-		{"velocity_cmd_max", len(k.VelocityCmdMax)}, {"velocity_cmd_offset", len(k.VelocityCmdOffset)},
+// gainList is a list by joint, and whether infinity means something in it: no bound.
+type gainList struct {
+	key       string
+	list      []float64
+	unbounded bool
+}
+
+func (c *Controller) gainLists() []gainList {
+	return []gainList{
+		{"position_p_gain", c.PositionPGain, false}, {"position_i_gain", c.PositionIGain, false},
+		{"position_d_gain", c.PositionDGain, false}, {"position_i_min", c.PositionIMin, true},
+		{"position_i_max", c.PositionIMax, true}, {"position_cmd_min", c.PositionCmdMin, true},
+		{"position_cmd_max", c.PositionCmdMax, true}, {"position_cmd_offset", c.PositionCmdOffset, false},
+		{"velocity_p_gain", c.VelocityPGain, false}, {"velocity_i_gain", c.VelocityIGain, false},
+		{"velocity_d_gain", c.VelocityDGain, false}, {"velocity_i_min", c.VelocityIMin, true},
+		{"velocity_i_max", c.VelocityIMax, true}, {"velocity_cmd_min", c.VelocityCmdMin, true},
+		{"velocity_cmd_max", c.VelocityCmdMax, true}, {"velocity_cmd_offset", c.VelocityCmdOffset, false},
 	}
 }
 

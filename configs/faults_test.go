@@ -19,7 +19,7 @@ var faultCases = []struct {
 }{
 	{"unknown key", "robot: rover", "robot: rover\nrobto: x"},
 	{"unknown key of a section", "interval: 20ms", "intervall: 20ms"},
-	{"unknown key of a driver", "{address: 0x0b}", "{adress: 0x0b}"},
+	{"unknown key of a driver", "{address: 0x0b}", "{addr: 0x0b}"},
 	{"wrong type", "battery_low: 20", "battery_low: twenty"},
 	{"number for a duration", "interval: 20ms", "interval: 20"},
 	{"text for a driver's number", "{address: 0x0b}", "{address: eleven}"},
@@ -31,6 +31,8 @@ var faultCases = []struct {
 	{"merge key", "battery_low: 20", "<<: {battery_low: 20}"},
 	{"not a number", "capacity: 5.0", "capacity: .nan"},
 	{"infinite", "gear_ratio: 30", "gear_ratio: .inf"},
+	{"NaN for a gain's bound", "[8, 8]", "[8, 8]\n    position_cmd_max: [.nan]"},
+	{"infinite by an alias", "[8, 8]", "[8, 8]\n    position_cmd_max: &open [.inf]\n    initial_position: *open\n    velocity_p_gain: *open"},
 	{"syntax", "feeds: [left, right]", "feeds: [left, right"},
 	{"unknown anchor", "robot: rover", "robot: *r"},
 	{"two documents", "robot: rover", "robot: rover\n---\nrobot: two"},
@@ -100,6 +102,14 @@ var faultCases = []struct {
 	{"simulate nobody", "http:", "simulate: {mian: {cells: 4}}\nhttp:"},
 	{"simulated pack", "http:", "simulate: {main: {cells: 0, soc: 2, capacity: 0, colour: red}, time_scale: 0}\nhttp:"},
 	{"simulated joint", "http:", "simulate: {base: {left: {inertia: 0}, middle: {}}}\nhttp:"},
+	{"joints that do not go with the parameters", "{address: 0x80, timeout: 200ms}", "{address: 0x87}"},
+	{"two packs at one address", "    feeds:", "    feeds: []\n  spare:\n    driver: sbs\n    bus: gauge\n    model: {open_circuit_voltage_constant_coef: 16.8}\n    params: {address: 11}\n    feeds:"},
+	{"I²C and serial on one bus", "    feeds:", "    feeds: []\n  spare:\n    driver: jbd\n    bus: gauge\n    model: {open_circuit_voltage_constant_coef: 16.8}\n    feeds:"},
+	{"two motor controllers on one bus", "controllers:", "  arm: {driver: roboclaw, bus: drive, joints: {elbow: {channel: 1}}}\ncontrollers:"},
+	{"a joint's name twice", "controllers:", "  arm: {driver: roboclaw, bus: gauge, joints: {left: {channel: 1}}}\ncontrollers:"},
+	{"battery and motors of one name", "  base:\n    driver", "  main:\n    driver"},
+	{"a device named as a key of simulate", "  main:", "  ambient:"},
+	{"simulated motion", "115200}", "115200}\nmotion: {joint_names: [left, left, nobody], points: [{positions: [1, 1]}]}"},
 	{"motion of hardware", "http:", "motion: {joint_names: [left], points: [{positions: [1]}]}\nhttp:"},
 }
 
@@ -156,7 +166,7 @@ func TestFilesBeyondTheBoundsAreRefusedUnread(t *testing.T) {
 		"too large":       "robot: rover\n#" + strings.Repeat("x", maxBytes),
 		"too deep":        "robot: " + strings.Repeat("[", 100),
 		"too deep blocks": strings.Repeat("a: {", 100),
-		"too many":        "robot: r\nbuses: {" + strings.Repeat("a: {}, ", 1) + manyBuses() + "}",
+		"too many":        "robot: r\nbuses: {a: {device: /dev/a}, " + manyBuses() + "}",
 		"empty":           "",
 		"no section":      "rover",
 		"list":            "- robot",
@@ -171,6 +181,24 @@ func TestFilesBeyondTheBoundsAreRefusedUnread(t *testing.T) {
 				t.Errorf("%d bytes of faults", n)
 			}
 		})
+	}
+}
+
+func TestMotionIsHeldToTheJointsLimits(t *testing.T) {
+	simulated := strings.NewReplacer("/dev/ttyACM0", "'pty:'", "velocity: 12", "velocity: 12, lower: -2, upper: 2").Replace(rover)
+	for points, want := range map[string]string{
+		"[{positions: [3, 0], time_from_start: 1s}]":                        "motion.points[0].positions[0]: 3: joint left is limited to -2 to 2",
+		"[{positions: [1, 0], effort: [0, -9], time_from_start: 1s}]":       "motion.points[0].effort[1]: -9: joint right is limited to -4 to 4",
+		"[{positions: [1], time_from_start: 1s}]":                           "motion.points[0].positions: 1 numbers: want none, or one a joint, 2",
+		"[{positions: [1, 0], time_from_start: 1s}, {time_from_start: 1s}]": "motion.points[1].time_from_start: 1s: want later than the waypoint before, 1s",
+		"[{positions: [1, 0], time_from_start: 5s}], period: 4s":            "motion.period: 4s: want above 0 and at least the last waypoint's time, 5s",
+		"[]": "motion.points: 0 waypoints: want 1 to 1000",
+		"[{velocities: [13, 0], positions: [.nan, 0], time_from_start: 1s}]": "motion.points[0].positions[0]: .nan: want a finite number",
+	} {
+		lines := faults(t, simulated+"motion: {joint_names: [left, right], points: "+points+"}\n")
+		if !strings.Contains(strings.Join(lines, "\n"), want) {
+			t.Errorf("%s: %q, want %q", points, lines, want)
+		}
 	}
 }
 
@@ -220,7 +248,7 @@ func FuzzLoad(f *testing.F) {
 					t.Errorf("accepted joint %+v", j)
 				}
 			}
-			if c := file.ControllerOf(&file.Motors[i]); c != nil && !(c.Period() > 0) {
+			if c := file.ControllerOf(&file.Motors[i]); c != nil && c.Period() <= 0 {
 				t.Errorf("accepted controller %+v", c)
 			}
 		}

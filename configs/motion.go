@@ -109,6 +109,7 @@ func (c *checker) waypoint(at string, list []float64, joints []*motor.Joint, lim
 		return
 	}
 	for i, x := range list {
+		c.finite(index(at, i), x)
 		if joints[i] == nil {
 			continue
 		}

@@ -136,7 +136,7 @@ func (nowhere) Write([]byte) (int, error) { return 0, link.Closed }
 
 // joint checks what physics wants of a joint, whatever the driver.
 func (c *checker) joint(at string, j *motor.Joint) {
-	if !c.has(at + ".channel") {
+	if j.Channel == 0 && !c.has(at+".channel") {
 		c.faultf(at+".channel", "missing: want the joint's place behind the controller")
 		c.broken[at+".channel"] = true
 	}

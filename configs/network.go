@@ -51,7 +51,7 @@ type Embedded struct {
 // Account is someone who may use the embedded broker.
 type Account struct {
 	Name         string `yaml:"-"`
-	PasswordFile string `yaml:"password_file"` // its first line is the password, or the hash that mosquitto_passwd makes ($7$…)
+	PasswordFile string `yaml:"password_file"` // its first line is the password, or its hash as package broker reads it
 }
 
 // Accounts are the accounts of the embedded broker, in the order of the file.

@@ -1,6 +1,8 @@
 package configs
 
 import (
+	"time"
+
 	"go.yaml.in/yaml/v4"
 
 	"hilgate/model/battery"
@@ -49,7 +51,7 @@ func (f *File) Serves(device string) bool {
 }
 
 // Hasten has the simulated packs drain and charge so many times faster: their capacity and charging time
-// are divided by factor, above 0, and currents and voltages stay as they are. Time itself passes as on the
+// are divided by factor, above 0, and so are the times that its fusion counts in discharges; currents and voltages stay as they are. Time itself passes as on the
 // clock, so that control loops and timeouts see the robot that they are made for. Load has done so by
 // TimeScale.
 func (f *File) Hasten(factor float64) {
@@ -62,6 +64,8 @@ func (f *File) Hasten(factor float64) {
 		b.Model.InitialCharge /= unit.AmpereHours(factor)
 		b.Model.ChargingTime /= factor
 		b.Fusion.Model = b.Model
+		b.Fusion.ErrorTime = time.Duration(float64(b.Fusion.ErrorTime) / factor)
+		b.Fusion.Limits.CRateMax *= factor
 		b.Plant.Capacity /= unit.AmpereHours(factor)
 		b.Plant.ChargingTime /= factor
 	}
@@ -117,7 +121,10 @@ func (c *checker) simulate() {
 func packPlant(m *battery.Config, ambient unit.Celsius) plant.PackConfig {
 	p := plant.DefaultPack()
 	p.Ambient = ambient
-	p.Capacity, p.E0, p.E1, p.Resistance = m.Capacity, m.E0, m.E1, m.Resistance
+	p.E0, p.E1, p.Resistance = m.E0, m.E1, m.Resistance
+	if m.Capacity > 0 {
+		p.Capacity = m.Capacity
+	}
 	p.SoC = 1 // as the model has it where initial_charge is left out
 	if unit.Known(m.InitialCharge) && m.Capacity > 0 {
 		p.SoC = unit.Ratio(m.InitialCharge / m.Capacity)
@@ -179,7 +186,8 @@ func (c *checker) axis(at string, p *plant.JointConfig) {
 	c.positive(at+".inertia", p.Inertia)
 	c.notNegative(at+".damping", p.Damping)
 	c.notNegative(at+".friction", float64(p.Friction))
-	if p.Lower > p.Upper {
+	c.finite(at+".load", float64(p.Load))
+	if !(p.Lower <= p.Upper) {
 		c.faultf(at+".lower", "%v: want at most upper, %v", p.Lower, p.Upper)
 	}
 	c.positive(at+".heat_capacity", p.HeatCapacity)

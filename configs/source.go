@@ -119,8 +119,8 @@ func (s *source) survey(path string, n *yaml.Node) {
 	}
 }
 
-// mayBeUnbounded finds the bounds that NaN or infinity takes away: a joint's limits (to undo what like
-// copied), and the limits of a PID (to leave one side open).
+// mayBeUnbounded finds the bounds that NaN takes away, a joint's limits (to undo what like copied), or
+// infinity, the limits of a PID (to leave one side open).
 var mayBeUnbounded = regexp.MustCompile(`^motors\.[^.]+\.joints\.[^.]+\.limits\.|^controllers\.[^.]+\.\w+_(min|max)\[`)
 
 func join(path, key string) string {

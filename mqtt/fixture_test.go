@@ -180,7 +180,7 @@ func startBroker(t *testing.T, listen string) (b *broker.Broker, stop func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(t.Context())
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context())) // cleaned up in reverse order
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -205,7 +205,7 @@ func startClient(t *testing.T, address string, r *robot, change func(*Config)) (
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(t.Context())
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context())) // cleaned up in reverse order
 	done := make(chan error, 1)
 	go func() { done <- c.Run(ctx) }()
 	stop = sync.OnceFunc(func() {
@@ -242,7 +242,7 @@ type heard struct {
 func listen(t *testing.T, address string, filters ...string) *listener {
 	t.Helper()
 	l := &listener{last: make(map[string]heard), news: make(chan struct{}, 1)}
-	o := paho.NewClientOptions().AddBroker("tcp://" + address).SetClientID("listener-" + t.Name()).SetProtocolVersion(4)
+	o := paho.NewClientOptions().AddBroker("tcp://" + address).SetClientID(fmt.Sprintf("listener-%p", l)).SetProtocolVersion(4)
 	o.SetAutoReconnect(false)
 	o.SetDefaultPublishHandler(func(_ paho.Client, m paho.Message) {
 		l.mu.Lock()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"time"
 )
 
 // limitedConn shortens PUBLISH packets that are too long before anyone makes room for them.
@@ -55,6 +56,14 @@ func (c *limitedConn) Read(p []byte) (int, error) {
 	n, err := c.in.Read(p[:min(len(p), c.pass)])
 	c.pass -= n
 	return n, err
+}
+
+// Write writes within a bounded time. The library bounds only the writing of PUBLISH packets.
+func (c *limitedConn) Write(p []byte) (int, error) {
+	if err := c.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
+		return 0, err
+	}
+	return c.Conn.Write(p)
 }
 
 // next reads the head of the next packet.

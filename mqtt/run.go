@@ -156,7 +156,7 @@ func (r *runner) birth(s *model.Snapshot) []byte {
 // send hands a message to the broker, if there is one.
 func (r *runner) send(m *wire.Message, qos byte) delivery {
 	s := r.session
-	if !s.up {
+	if !s.up || s.broken {
 		r.stats.dropped.Add(1)
 		return dropped
 	}

@@ -20,8 +20,8 @@ import (
 const (
 	dialTimeout  = 5 * time.Second // for the connection, and again for the broker's answer
 	pingTimeout  = 5 * time.Second
-	writeTimeout = time.Second // for room in the socket's buffer
-	mostPending  = 256         // messages of QoS 1 that the broker has not confirmed
+	writeTimeout = 500 * time.Millisecond // for room in the socket's buffer
+	mostPending  = 256                    // messages of QoS 1 that the broker has not confirmed
 )
 
 // session is one connection, or one attempt at it. It is used once.
@@ -29,6 +29,7 @@ type session struct {
 	client paho.Client
 	token  paho.Token // of the attempt
 	up     bool
+	broken bool // nothing more can be sent: the loss is on its way to lost
 	since  time.Time
 	lost   chan error
 	cancel context.CancelFunc // ends a dialling
@@ -177,7 +178,7 @@ func (s *session) adopt(ctx context.Context, conn net.Conn) (net.Conn, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if ctx.Err() != nil {
-		conn.Close()
+		_ = conn.Close()
 		return nil, ctx.Err()
 	}
 	s.conn = conn
@@ -190,7 +191,7 @@ func (s *session) cut() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.conn != nil {
-		s.conn.Close()
+		_ = s.conn.Close()
 	}
 }
 
@@ -226,7 +227,7 @@ func (s *session) subscribe(c *Client) {
 	for _, f := range c.filters {
 		filters[f] = 1
 	}
-	token := s.client.SubscribeMultiple(filters, nil)
+	token := s.client.SubscribeMultiple(filters, nil) // which does not wait for the answer
 	s.watcher.Go(func() {
 		select {
 		case <-token.Done():
@@ -253,16 +254,17 @@ func (s *session) send(topic string, qos byte, retain bool, payload []byte) (del
 	}
 	at := time.Now()
 	token := s.client.Publish(topic, qos, retain, payload)
-	if qos > 0 {
-		s.pending <- pending{token, at} // has room: this goroutine alone fills it
-		return sent, nil
-	}
 	select {
 	case <-token.Done():
-		if err := token.Error(); err != nil {
+		if err := token.Error(); err != nil { // the connection hangs, or is gone already
+			s.broken = true
+			s.cut()
 			return dropped, err
 		}
 	default: // on its way
+	}
+	if qos > 0 {
+		s.pending <- pending{token, at} // has room: this goroutine alone fills it
 	}
 	return sent, nil
 }

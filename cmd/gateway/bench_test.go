@@ -88,7 +88,7 @@ type process struct {
 	err   error
 }
 
-// start runs a program; what still runs at the end of the test is killed.
+// start runs a program; what still runs at the end of the test is stopped, or else killed.
 func start(t *testing.T, program string, args ...string) *process {
 	t.Helper()
 	p := &process{Cmd: exec.Command(program, args...), done: make(chan struct{})}
@@ -124,8 +124,13 @@ func start(t *testing.T, program string, args ...string) *process {
 		close(p.done)
 	}()
 	t.Cleanup(func() {
-		p.Process.Kill()
-		<-p.done
+		p.Process.Signal(syscall.SIGTERM)
+		select {
+		case <-p.done:
+		case <-time.After(5 * time.Second):
+			p.Process.Kill()
+			<-p.done
+		}
 		if t.Failed() {
 			t.Logf("%s %s printed:\n%s", filepath.Base(program), strings.Join(args, " "), tail(p.output(), 6000))
 		}

@@ -16,6 +16,7 @@ import (
 	"hilgate/configs"
 	"hilgate/drivers/all"
 	"hilgate/model"
+	"hilgate/model/unit"
 	"hilgate/motor"
 )
 
@@ -153,8 +154,9 @@ func line(s *model.Snapshot) string {
 	b.WriteString(s.At.Format("15:04:05"))
 	for i := range s.Packs {
 		p := &s.Packs[i]
-		fmt.Fprintf(&b, "  %s %5.1f %% ±%.1f  %6.2f V %+6.2f A  %s", p.Name, 100*float64(p.Estimate.SoC),
-			100*float64(p.Estimate.SoCSigma), float64(p.Reading.Voltage), float64(p.Reading.Current), p.Status)
+		fmt.Fprintf(&b, "  %s %s %% ±%s  %s V %s A  %s", p.Name, told("%5.1f", 100*p.Estimate.SoC),
+			told("%.1f", 100*p.Estimate.SoCSigma), told("%6.2f", p.Reading.Voltage),
+			told("%+6.2f", p.Reading.Current), p.Status)
 		if p.ChargerOn && p.Status != bms.Charging {
 			b.WriteString(" (charger on)")
 		}
@@ -168,7 +170,7 @@ func line(s *model.Snapshot) string {
 	for i := range s.Groups {
 		for k := range s.Groups[i].Joints {
 			j := &s.Groups[i].Joints[k]
-			fmt.Fprintf(&b, "  %s %+.2f→%+.2f", j.Name, float64(j.Feedback.Position), float64(j.Target.Position))
+			fmt.Fprintf(&b, "  %s %s→%s", j.Name, told("%+.2f", j.Feedback.Position), told("%+.2f", j.Target.Position))
 			if j.Command.Mode == motor.ModeStop {
 				b.WriteString(" off")
 			}
@@ -178,4 +180,12 @@ func line(s *model.Snapshot) string {
 		fmt.Fprintf(&b, "  [%v]", s.Safety.Withheld)
 	}
 	return b.String()
+}
+
+// told formats a quantity; one that is not known is a dash.
+func told[Q ~float64](format string, q Q) string {
+	if !unit.Known(q) {
+		return "–"
+	}
+	return fmt.Sprintf(format, float64(q))
 }

@@ -94,9 +94,9 @@ func benchFile(t *testing.T, broker int, edit ...string) string {
 	text := string(src)
 	edit = append([]string{
 		"/dev/i2c-21=>" + filepath.Join(dir, "i2c-21"),
-		benchSerial + "=>" + filepath.Join(dir, "drive"),
-		"127.0.0.1:9743=>127.0.0.1:0",
-		"tcp://127.0.0.1:1883=>" + fmt.Sprintf("tcp://127.0.0.1:%d", broker),
+		"/tmp/hilgate/drive=>" + filepath.Join(dir, "drive"),
+		`embedded: {listen: "127.0.0.1:1883"}` + "=>" + fmt.Sprintf("broker: tcp://127.0.0.1:%d", broker),
+		"\nsimulate:=>\nhttp: {listen: \"127.0.0.1:0\"}\n\nsimulate:",
 	}, edit...)
 	for _, e := range edit {
 		old, fresh, _ := strings.Cut(e, "=>")
@@ -124,7 +124,7 @@ func swing(id string) string {
 	return fmt.Sprintf(`{"id":%q,"client":"test","args":{"joint_names":["left","right"],"points":[%s]}}`, id, strings.Join(points, ","))
 }
 
-const base = "model/rover/"
+const base = "model/bench/"
 
 // move sends a trajectory and waits until the motors really work.
 func (r *robot) move(t *testing.T, id string) {

@@ -1,6 +1,7 @@
 package roboclaw
 
 import (
+	"errors"
 	"math"
 	"time"
 
@@ -140,7 +141,7 @@ func (s *Sim) Feed(dst, in []byte) []byte {
 		s.packet = append(s.packet, c)
 		r, n, err := ParseRequest(s.packet, s.firmware)
 		switch {
-		case err == ErrPacket:
+		case errors.Is(err, ErrPacket):
 			s.counts.Damaged++
 		case err != nil:
 			s.counts.Unknown++

@@ -142,6 +142,8 @@ func (s *Sim) answer(r *Request) int {
 	m1, m2 := &s.motors[0], &s.motors[1]
 	own := func(ofM1 Command) *simMotor { return &s.motors[r.Command-ofM1] }
 	v := &s.values
+	m1.look()
+	m2.look()
 
 	switch r.Command {
 	case GetEncoderM1, GetEncoderM2:

@@ -84,7 +84,7 @@ type Params struct {
 func DefaultParams() Params {
 	return Params{
 		Address: FirstAddress, Timeout: 300 * time.Millisecond, ReplyTimeout: 30 * time.Millisecond,
-		Feedback: FeedbackSpeeds, SlowEvery: 5, GuardDuty: 0.5, GuardCycles: 50,
+		Feedback: FeedbackSpeeds, SlowEvery: 5, GuardDuty: 0.3, GuardCycles: 50,
 	}
 }
 

@@ -194,7 +194,7 @@ func (p *Pack) read(ctx context.Context, it *item, at time.Time) error {
 	it.due = at.Add(it.period)
 	if err != nil {
 		it.refused = link.KindOf(err) == link.NACK
-		it.due = at.Add(min(it.period, p.params.SlowPeriod))
+		it.due = at.Add(p.again(it))
 		return err
 	}
 	known := !it.good.IsZero()

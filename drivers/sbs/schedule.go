@@ -116,7 +116,7 @@ func allowance(since time.Duration) int {
 func (p *Pack) next(at time.Time, slack time.Duration, all bool) (first *item) {
 	for i := fastItems; i < len(p.items); i++ {
 		it := &p.items[i]
-		if it.dropped || it.due.After(at.Add(min(slack, it.period/2))) {
+		if it.dropped || it.due.After(at.Add(min(slack, p.again(it)/2))) {
 			continue
 		}
 		if p.pointless(it, all) {
@@ -130,6 +130,9 @@ func (p *Pack) next(at time.Time, slack time.Duration, all bool) (first *item) {
 	}
 	return first
 }
+
+// again is how long after a failure an item is asked for anew.
+func (p *Pack) again(it *item) time.Duration { return min(it.period, p.params.SlowPeriod) }
 
 // pointless reports whether an item would tell nothing new: only one of the times to full and to empty
 // can be a number, the safety and failure flags have a common bit each, and the sensors are wanted only

@@ -111,7 +111,8 @@ func (p *Pack) Update(dt time.Duration, r *bms.Reading, load unit.Watts, chargin
 		p.coulomb = p.charge.soc
 	}
 	if p.known {
-		p.empty = p.config.Model.Drained(unit.Ratio(p.charge.soc-grain), p.empty)
+		p.empty = p.config.Model.Drained(unit.Ratio(p.charge.soc-grain), p.empty) ||
+			!r.NotCalibrated && r.SoC <= p.config.Model.EmptySoC
 	}
 	p.model.Assume(unit.AmpereHours(p.charge.soc*p.capacity), unit.Amperes(p.current))
 	if unit.Known(r.Voltage) {

@@ -29,7 +29,9 @@ const (
 
 // Joint is what must be known of a joint before it is commanded.
 type Joint struct {
-	Name   string
+	Name string
+
+	// Limits are those of the motor.Joint. Where there is no bound they are NaN, not 0.
 	Limits motor.Limits
 
 	// Position is where the joint is now, NaN if nobody knows. It counts only with a StartTolerance.

@@ -66,7 +66,7 @@ func New(cfg Config, log *slog.Logger) (*Broker, error) {
 		return nil, fmt.Errorf("broker: %w", err)
 	}
 	if at, ok := plain.Addr().(*net.TCPAddr); len(cfg.Accounts) == 0 && (!ok || !at.IP.IsLoopback()) {
-		plain.Close()
+		_ = plain.Close()
 		return nil, fmt.Errorf("broker: %s can be reached from other machines: want accounts, or a loopback address", cfg.Listen)
 	}
 	var l net.Listener = &listener{Listener: plain, closed: make(chan struct{})}
@@ -87,7 +87,7 @@ func New(cfg Config, log *slog.Logger) (*Broker, error) {
 		server.AddHook(accounts, nil),
 		server.AddListener(listeners.NewNet("mqtt", l)),
 	); err != nil {
-		plain.Close()
+		_ = plain.Close()
 		return nil, fmt.Errorf("broker: %w", err)
 	}
 	return &Broker{server: server, listener: l}, nil
@@ -100,7 +100,7 @@ func (b *Broker) Addr() net.Addr { return b.listener.Addr() }
 // be closed.
 func (b *Broker) Run(ctx context.Context) error {
 	if err := b.server.Serve(); err != nil {
-		b.listener.Close()
+		_ = b.listener.Close()
 		return fmt.Errorf("broker: %w", err)
 	}
 	<-ctx.Done()
@@ -125,7 +125,7 @@ func (l *listener) Accept() (net.Conn, error) {
 		case err == nil:
 			// The broker sets the deadline anew with each packet from CONNECT on.
 			if err := conn.SetDeadline(time.Now().Add(helloTimeout)); err != nil {
-				conn.Close()
+				_ = conn.Close()
 				continue
 			}
 			return conn, nil

@@ -49,9 +49,13 @@ func (v *view) append(dst []Message, s *model.Snapshot) []Message {
 	for i := range s.Packs {
 		dst = v.appendPack(dst, &s.Packs[i], v.pack(i, s.Packs[i].Name), s.At)
 	}
-	n := 0
+	n, connected := 0, uint64(0)
 	for i := range s.Groups {
 		g := &s.Groups[i]
+		connected <<= 1
+		if g.Connected {
+			connected++
+		}
 		for j := range g.Joints {
 			dst = v.appendJoint(dst, g, &g.Joints[j], v.joint(n, g.Joints[j].Name))
 			n++
@@ -60,7 +64,7 @@ func (v *view) append(dst []Message, s *model.Snapshot) []Message {
 	if n > 0 {
 		from := len(v.buf)
 		v.buf = AppendJointState(v.buf, s.Groups)
-		dst = append(dst, v.message(from, Message{Topic: v.jointState, Retain: true, Period: v.periods.Joints}))
+		dst = append(dst, v.message(from, Message{Topic: v.jointState, Retain: true, Period: v.periods.Joints, Mark: connected}))
 	}
 	if id, ratio, mark := progress(s); id != 0 && ratio > 0 {
 		from := len(v.buf)

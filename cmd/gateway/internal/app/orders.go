@@ -178,10 +178,10 @@ func (g *Gateway) repeat(ctx context.Context) error {
 			return nil
 		case at := <-look.C:
 			s := g.store.Latest()
-			others := slices.ContainsFunc(s.Groups, func(group motor.State) bool {
-				return group.Trajectory.Active && group.Trajectory.ID != mine
+			ran := slices.ContainsFunc(s.Groups, func(m motor.State) bool {
+				return m.Trajectory.Active || m.Trajectory.ID == mine && m.Trajectory.Ratio == 1 && at.Before(again)
 			})
-			if at.Before(again) || others || mayRun(s, m.JointNames) != nil {
+			if ran || mayRun(s, m.JointNames) != nil {
 				continue
 			}
 			if id, err := g.orders.Follow(m); err == nil {

@@ -24,7 +24,7 @@ func (g *Gateway) buildMQTT() error {
 	}
 	c := mqtt.Config{
 		Broker: m.Broker, ClientID: m.ClientID, Username: m.Username, Prefix: m.Prefix, Robot: g.cfg.Robot,
-		KeepAlive: m.KeepAlive, BatteryRate: m.BatteryRate, EstimateRate: m.EstimateRate, JointRate: m.JointRate,
+		KeepAlive: m.KeepAlive, BatteryRate: m.Rate,
 		TLS:  mqtt.TLS{CAFile: m.CAFile, CertFile: m.CertFile, KeyFile: m.KeyFile},
 		Info: g.info(), Latest: g.store.Latest, Changed: g.store.Changed,
 	}
@@ -77,7 +77,7 @@ func (g *Gateway) buildBroker(e *configs.Embedded, c *mqtt.Config) (err error) {
 // info is the birth message.
 func (g *Gateway) info() wire.Info {
 	in := wire.Info{
-		Version: g.build.Version, Revision: g.build.Revision, ConfigHash: g.cfg.Hash, BootID: bootID(),
+		Version: g.build.Version, Revision: g.build.Revision, BootID: bootID(),
 		Started: g.start.UTC().Format(time.RFC3339Nano),
 	}
 	add := func(device, driver string) {
