@@ -1,6 +1,7 @@
 //go:build unix
 
-package mqtt //nolint:misspell // mosquitto is a broker
+//nolint:misspell // mosquitto is a broker
+package mqtt
 
 import (
 	"context"

@@ -161,8 +161,8 @@ func TestTrajectoryOverMQTTMovesTheJointsAndTellsItsProgress(t *testing.T) {
 
 func TestBatteryStateIsHORUSAndTrue(t *testing.T) {
 	r := bench(t)
-	eventually(t, 10*time.Second, "a measured state", func() bool {
-		return parse(r.sub.last(base + "battery/main/state")).at("voltage").known()
+	eventually(t, 10*time.Second, "a state that discharges", func() bool {
+		return parse(r.sub.last(base+"battery/main/state")).at("power_supply_status").float() == 2
 	})
 	s, d := parse(r.sub.last(base+"battery/main/state")), document(t, r.truth)
 	if got, want := s.at("voltage").float(), d.at("packs", 0, "voltage").float(); math.Abs(got-want) > 0.2 {
@@ -174,8 +174,8 @@ func TestBatteryStateIsHORUSAndTrue(t *testing.T) {
 	if got := s.at("cell_count").float(); got != 4 {
 		t.Errorf("cell_count %v, want 4", got)
 	}
-	if got := s.at("power_supply_status").float(); got != 2 {
-		t.Errorf("power_supply_status %v, want 2 (discharging)", got)
+	if got, want := s.at("current").float(), d.at("packs", 0, "current").float(); math.Abs(got-want) > 0.1 {
+		t.Errorf("current %v, really %v", got, want)
 	}
 }
 
@@ -214,12 +214,11 @@ func TestKilledGatewayLeavesNoMotorRunning(t *testing.T) {
 	died := document(t, r.truth).at("seconds").float()
 	eventually(t, 5*time.Second, "no output", func() bool { return r.outputs(t) == 0 })
 	d := document(t, r.truth)
-	stopped := d.at("devices", 1, "state", "stopped_at").float()
 	took := d.at("seconds").float() - died
-	if stopped > 0 {
-		took = stopped - died
-	}
 	t.Logf("motors at zero %.0f ms after the gateway was killed", 1000*took)
+	if !d.at("devices", 1, "state", "timed_out").true() {
+		t.Error("the controller does not say that its serial timeout has run out")
+	}
 	if took > 0.3+0.05 { // the timeout, and the time that this test takes to ask
 		t.Errorf("motors ran on for %.3f s after kill -9, want at most the serial timeout of 0.3 s", took)
 	}
@@ -272,8 +271,8 @@ func TestUnpluggedPortStopsAndComesBackWithItsTimeoutArmed(t *testing.T) {
 	if got := r.outputs(t); got > 1 {
 		t.Errorf("output %v V after replugging without a new trajectory", got)
 	}
-	if got := before.at("devices", 1, "state", "timeout").float(); got <= 0 {
-		t.Errorf("timeout after replugging is %v, want it armed", got)
+	if got := before.at("devices", 1, "state", "timeout_seconds").float(); got != 0.3 {
+		t.Errorf("timeout after replugging is %v s, want the 0.3 s of the file", got)
 	}
 	r.move(t, "b")
 }
@@ -301,7 +300,7 @@ func TestGarbageTrajectoriesAreRefusedAndTheRunningOneGoesOn(t *testing.T) {
 	deep := strings.Repeat("[", 60_000)
 	for _, c := range []struct{ name, payload, want string }{
 		{"unknown joint", `{"joint_names":["tail"],"points":[{"positions":[1],"time_from_start":{"sec":1}}]}`, "tail"},
-		{"NaN", `{"joint_names":["left"],"points":[{"positions":["NaN"],"time_from_start":{"sec":1}}]}`, "left"},
+		{"NaN", `{"joint_names":["left"],"points":[{"positions":["NaN"],"time_from_start":{"sec":1}}]}`, "NaN"},
 		{"falling times", `{"joint_names":["left"],"points":[{"positions":[1],"time_from_start":{"sec":2}},{"positions":[1],"time_from_start":{"sec":1}}]}`, "time"},
 		{"no points", `{"joint_names":["left"],"points":[]}`, "point"},
 		{"beyond a limit", `{"joint_names":["left"],"points":[{"velocities":[1e9],"time_from_start":{"sec":1}}]}`, "left"},

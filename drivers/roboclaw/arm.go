@@ -90,7 +90,7 @@ func (s *setup) version() (string, error) {
 func (s *setup) stop() error {
 	_, err := s.ask(DutyBoth, 0, 0)
 	for i := range s.axes {
-		s.axes[i].took(order{})
+		s.axes[i].sent(order{}, err)
 	}
 	return err
 }

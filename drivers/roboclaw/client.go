@@ -46,7 +46,7 @@ func newClient(port io.ReadWriter, addr byte) client {
 	c := client{
 		port: port, counters: link.Of(port), addr: addr,
 		tx: make([]byte, 0, maxPacket), rx: make([]byte, 0, 2*maxReply),
-		suspect: noisy, // whatever came before the port was opened
+		suspect: silent, // something may have come in before the port was opened
 	}
 	if d, ok := port.(interface{ ResetInputBuffer() error }); ok {
 		c.drop = d.ResetInputBuffer
@@ -107,11 +107,11 @@ func (c *client) version() (string, error) {
 // generation reads the status and finds out from the length of the reply which firmware answers, so that
 // the client speaks to it from now on. It costs old firmware one read timeout.
 func (c *client) generation() (Status, error) {
-	c.firmware = Current
+	c.firmware = Modern
 	if err := c.send(GetStatus); err != nil {
 		return Status{}, c.failed(GetStatus, err)
 	}
-	err := c.receive(size(GetStatus.form(Current).reply) + 2)
+	err := c.receive(size(GetStatus.form(Modern).reply) + 2)
 	if errors.Is(err, link.Timeout) {
 		if n, old := ParseReply(c.values[:], Old, c.tx, c.rx); old == nil && n > 0 {
 			c.firmware = Old
@@ -119,7 +119,7 @@ func (c *client) generation() (Status, error) {
 		}
 	}
 	if err == nil {
-		_, err = ParseReply(c.values[:], Current, c.tx, c.rx)
+		_, err = ParseReply(c.values[:], Modern, c.tx, c.rx)
 	}
 	if err != nil {
 		return Status{}, c.failed(GetStatus, err)

@@ -43,7 +43,7 @@ func TestRequestsAreAsOnTheWire(t *testing.T) {
 		{GetVelocityPIDM1, nil, "8037"},
 		{ReadEEPROM, []int64{7}, "80fc07"},
 	} {
-		got, err := AppendRequest(nil, Current, 0x80, c.command, c.values...)
+		got, err := AppendRequest(nil, Modern, 0x80, c.command, c.values...)
 		if err != nil || hex.EncodeToString(got) != c.want {
 			t.Errorf("%v %v = %x, %v; want %s", c.command, c.values, got, err, c.want)
 		}
@@ -93,14 +93,14 @@ func TestRequestRefusesWhatTheLayoutCannotHold(t *testing.T) {
 		values  []int64
 		want    error
 	}{
-		{Current, DutyM1, nil, ErrValues},
-		{Current, DutyM1, []int64{1, 2}, ErrValues},
-		{Current, DutyM1, []int64{32768}, ErrRange},
-		{Current, DutyM1, []int64{-32769}, ErrRange},
-		{Current, SetTimeout, []int64{256}, ErrRange},
-		{Current, SetTimeout, []int64{-1}, ErrRange},
-		{Current, SetMaxCurrentM1, []int64{1 << 32, 0}, ErrRange},
-		{Current, Command(0xee), nil, ErrUnknown},
+		{Modern, DutyM1, nil, ErrValues},
+		{Modern, DutyM1, []int64{1, 2}, ErrValues},
+		{Modern, DutyM1, []int64{32768}, ErrRange},
+		{Modern, DutyM1, []int64{-32769}, ErrRange},
+		{Modern, SetTimeout, []int64{256}, ErrRange},
+		{Modern, SetTimeout, []int64{-1}, ErrRange},
+		{Modern, SetMaxCurrentM1, []int64{1 << 32, 0}, ErrRange},
+		{Modern, Command(0xee), nil, ErrUnknown},
 		{Old, GetEncoders, nil, ErrUnknown},
 		{Old, SetPWMMode, []int64{0, 0}, ErrValues},
 	} {
@@ -113,11 +113,11 @@ func TestRequestRefusesWhatTheLayoutCannotHold(t *testing.T) {
 func TestReplyOfAnotherRequestIsRefused(t *testing.T) {
 	reply := unhex(t, "000186a0fffe79606ec9")
 	var v [2]int64
-	if _, err := ParseReply(v[:], Current, []byte{0x80, byte(GetEncoders)}, reply); err != nil || v != [2]int64{100000, -100000} {
+	if _, err := ParseReply(v[:], Modern, []byte{0x80, byte(GetEncoders)}, reply); err != nil || v != [2]int64{100000, -100000} {
 		t.Fatalf("encoders = %v, %v", v, err)
 	}
 	for _, request := range [][]byte{{0x80, byte(GetRawSpeeds)}, {0x81, byte(GetEncoders)}} {
-		if _, err := ParseReply(v[:], Current, request, reply); !errors.Is(err, link.CRC) {
+		if _, err := ParseReply(v[:], Modern, request, reply); !errors.Is(err, link.CRC) {
 			t.Errorf("as the reply to % x: %v, want a CRC error", request, err)
 		}
 	}
@@ -142,7 +142,7 @@ func TestRepliesOfAnotherLengthAreRefused(t *testing.T) {
 		{write, "ffff", link.Malformed},
 	} {
 		var v [1]int64
-		if _, err := ParseReply(v[:], Current, c.request, unhex(t, c.reply)); !errors.Is(err, c.want) {
+		if _, err := ParseReply(v[:], Modern, c.request, unhex(t, c.reply)); !errors.Is(err, c.want) {
 			t.Errorf("% x → %s: %v, want %v", c.request, c.reply, err, c.want)
 		}
 	}
@@ -210,7 +210,7 @@ func FuzzParseRequest(f *testing.F) {
 	f.Add(unhexF("804e80"), true)
 	f.Add(unhexF("800e0548f0"), true)
 	f.Fuzz(func(t *testing.T, b []byte, old bool) {
-		firmware := Current
+		firmware := Modern
 		if old {
 			firmware = Old
 		}
@@ -237,7 +237,7 @@ func FuzzParseReply(f *testing.F) {
 	f.Add(byte(DutyBoth), unhexF("ff"))
 	f.Fuzz(func(t *testing.T, command byte, reply []byte) {
 		c := Command(command)
-		if !c.In(Current) {
+		if !c.In(Modern) {
 			return
 		}
 		request := []byte{0x80, command}
@@ -249,11 +249,11 @@ func FuzzParseReply(f *testing.F) {
 			return
 		}
 		var v [maxValues]int64
-		n, err := ParseReply(v[:], Current, request, reply)
+		n, err := ParseReply(v[:], Modern, request, reply)
 		if err != nil {
 			return
 		}
-		if again, err := AppendReply(nil, Current, request, v[:n]...); err != nil || !bytes.Equal(again, reply) {
+		if again, err := AppendReply(nil, Modern, request, v[:n]...); err != nil || !bytes.Equal(again, reply) {
 			t.Fatalf("%v: % x became %v became % x, %v", c, reply, v[:n], again, err)
 		}
 	})

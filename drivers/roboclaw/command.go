@@ -7,8 +7,8 @@ import "fmt"
 type Firmware uint8
 
 const (
-	Current Firmware = iota // as the library of 2026 speaks to it
-	Old                     // as the library of 2019 does
+	Modern Firmware = iota // as the library of 2026 speaks to it
+	Old                    // as the library of 2019 does
 	firmwares
 )
 
@@ -16,7 +16,7 @@ func (f Firmware) String() string {
 	if f == Old {
 		return "old"
 	}
-	return "current"
+	return "modern"
 }
 
 // Command is the second byte of a packet. The comment of each lists its arguments, and its reply after an
@@ -166,7 +166,7 @@ const (
 	WriteEEPROM           Command = 0xfd // u8 address, u16
 )
 
-// Key unlocks WriteNVM and, in current firmware, RestoreDefaults.
+// Key unlocks WriteNVM and, in modern firmware, RestoreDefaults.
 const Key = 0xe22eab7a
 
 // How an emergency stop ends.
@@ -202,10 +202,10 @@ func (c Command) String() string {
 
 func set(args string) *form          { return &form{write: true, args: args} }
 func get(reply string) *form         { return &form{reply: reply} }
-func both(f *form) [firmwares]*form  { return [firmwares]*form{Current: f, Old: f} }
-func since(f *form) [firmwares]*form { return [firmwares]*form{Current: f} }
-func changed(current, old *form) [firmwares]*form {
-	return [firmwares]*form{Current: current, Old: old}
+func both(f *form) [firmwares]*form  { return [firmwares]*form{Modern: f, Old: f} }
+func since(f *form) [firmwares]*form { return [firmwares]*form{Modern: f} }
+func changed(modern, old *form) [firmwares]*form {
+	return [firmwares]*form{Modern: modern, Old: old}
 }
 
 var commands = [256]command{

@@ -44,7 +44,7 @@ type axis struct {
 	speed     float64
 	duty      unit.Ratio // on the motor: as commanded, or as the unit told it since
 	current   unit.Amperes
-	kind      kind // of the last command that the unit took
+	kind      kind // of the command that the unit carries out
 	effort    unit.Effort
 	source    motor.EffortSource
 	power     unit.Watts
@@ -87,15 +87,12 @@ func (g *Group) Stop() error {
 	}
 	var err error
 	for range attempts {
-		if _, err = g.ask(DutyBoth, 0, 0); err == nil {
-			for i := range g.axes {
-				g.axes[i].took(order{})
-			}
-			return nil
-		}
-		if link.Lost(err) {
+		if _, err = g.ask(DutyBoth, 0, 0); err == nil || link.Lost(err) {
 			break
 		}
+	}
+	for i := range g.axes {
+		g.axes[i].sent(order{}, err)
 	}
 	return err
 }

@@ -8,8 +8,10 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"go.yaml.in/yaml/v4"
 	"pgregory.net/rapid"
 
+	"hilgate/drivers"
 	"hilgate/drivers/drivertest"
 	"hilgate/drivers/sim"
 	"hilgate/model/link"
@@ -91,7 +93,7 @@ type deviant struct {
 
 func (d *deviant) Feed(dst, in []byte) []byte {
 	if len(in) == 2 && Command(in[1]) == d.command {
-		dst, _ = AppendReply(dst, Current, in, d.values...)
+		dst, _ = AppendReply(dst, Modern, in, d.values...)
 		return dst
 	}
 	return d.Sim.Feed(dst, in)
@@ -345,9 +347,30 @@ func TestChangeOfModeGoesByWayOfZero(t *testing.T) {
 		{[]motor.Command{stop, effort}, [2]string{"off", "duty"}},
 		{[]motor.Command{velocity, stop}, [2]string{"speed", "off"}},
 		{[]motor.Command{velocity, velocity}, [2]string{"speed", "speed"}},
+		{[]motor.Command{velocity, velocity}, [2]string{"speed", "speed"}},
 	} {
 		if got := controlled(c.cmd...); got != c.want {
 			t.Errorf("step %d: the motors are driven by %v, want %v", i, got, c.want)
+		}
+	}
+}
+
+func TestChangeOfModeGoesByWayOfZeroAfterALostAcknowledgement(t *testing.T) {
+	b := newBench(t, DefaultParams(), twoJoints(motor.ModeVelocity)[:1]).arm()
+	speed, effort := motor.Command{Mode: motor.ModeVelocity, Velocity: 2}, motor.Command{Mode: motor.ModeEffort, Effort: 1}
+	b.run(200*time.Millisecond, speed)
+	b.dead = true // nobody knows whether the unit has heard that it shall stop
+	if err := b.group.Write([]motor.Command{{}}); !errors.Is(err, link.Timeout) {
+		t.Fatalf("Write to a dead unit: %v", err)
+	}
+	b.dead = false
+	for i, want := range []float64{0, 0.05} {
+		if err := b.group.Write([]motor.Command{effort}); err != nil {
+			t.Fatal(err)
+		}
+		m := b.sim.Truth().(Truth).Motors[0]
+		if m.Controlled != "duty" || (m.Duty != 0) != (want != 0) {
+			t.Errorf("command %d of another mode: driven by %s, duty %v", i+1, m.Controlled, m.Duty)
 		}
 	}
 }
@@ -467,6 +490,27 @@ func TestOpenTellsAllFaultsAtOnce(t *testing.T) {
 	}
 }
 
+func TestParametersAreReadFromTheConfiguration(t *testing.T) {
+	registry := drivers.NewRegistry(Spec())
+	for _, c := range []struct{ params, want string }{
+		{"{}", ""},
+		{"{address: 0x87, timeout: 500ms, reply_timeout: 20ms, duty_slew: 2, velocity_pid_m2: {p: 1, i: 0.5, d: 0.25, qpps: 44000}}", ""},
+		{"{timeout: 0s, waive_timeout: true}", ""},
+		{"{timeout: 0s}", "waive_timeout"},
+		{"{parity: even}", "parity"},
+		{"{acceleration: .nan}", "acceleration: NaN"},
+	} {
+		var n yaml.Node
+		if err := yaml.Unmarshal([]byte(c.params), &n); err != nil {
+			t.Fatal(err)
+		}
+		err := registry.Check("roboclaw", n.Content[0])
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s: %v, want %q", c.params, err, c.want)
+		}
+	}
+}
+
 // One byte in a hundred is damaged for ten minutes; no wrong value must come of it.
 func TestOnePercentOfDamageForTenMinutesHarmsNothing(t *testing.T) {
 	b := newBench(t, DefaultParams(), twoJoints(motor.ModeEffort))
@@ -508,7 +552,7 @@ func TestOnePercentOfDamageForTenMinutesHarmsNothing(t *testing.T) {
 
 func TestStrayByteIsNoAcknowledgement(t *testing.T) {
 	addr := byte(FirstAddress)
-	reply, _ := AppendReply(nil, Current, []byte{addr, byte(GetTimeout)}, 3)
+	reply, _ := AppendReply(nil, Modern, []byte{addr, byte(GetTimeout)}, 3)
 	port := &script{in: []byte{0xff}, replies: [][]byte{{0xff}, reply}}
 	c := newClient(port, addr)
 	c.suspect = trusted
@@ -545,11 +589,11 @@ func FuzzClient(f *testing.F) {
 	f.Add(byte(GetStatus), unhexF("000800013e3c"), uint8(0))
 	f.Fuzz(func(t *testing.T, command byte, bytes []byte, before uint8) {
 		c := Command(command)
-		if !c.In(Current) || len(bytes) >= babble {
+		if !c.In(Modern) || len(bytes) >= babble {
 			return
 		}
 		n := min(int(before), len(bytes))
-		reply, _ := AppendReply(nil, Current, []byte{FirstAddress, byte(GetTimeout)}, 3)
+		reply, _ := AppendReply(nil, Modern, []byte{FirstAddress, byte(GetTimeout)}, 3)
 		port := &script{in: bytes[:n], replies: [][]byte{bytes[n:], reply}}
 		client := newClient(port, FirstAddress)
 		client.suspect = trusted
@@ -558,11 +602,11 @@ func FuzzClient(f *testing.F) {
 			_, _ = client.version()
 		case GetStatus:
 			_, _ = client.generation()
-			client.firmware = Current
+			client.firmware = Modern
 		default:
-			args := make([]int64, len(c.form(Current).args))
+			args := make([]int64, len(c.form(Modern).args))
 			if v, err := client.ask(c, args...); err == nil {
-				if _, err := ParseReply(make([]int64, maxValues), Current, port.wrote[0], bytes); err != nil {
+				if _, err := ParseReply(make([]int64, maxValues), Modern, port.wrote[0], bytes); err != nil {
 					t.Fatalf("%v accepted % x as %v: %v", c, bytes, v, err)
 				}
 			}

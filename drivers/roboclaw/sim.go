@@ -34,7 +34,7 @@ type Sim struct {
 	pin     bool // the emergency stop's input
 	stopped bool // the emergency stop as the unit holds it
 	hot     [2]bool
-	status  uint32 // in the order of current firmware
+	status  uint32 // in the order of modern firmware
 	ticks   uint32 // ms since power-up
 
 	pace, turn mixed // of the mixed drive
@@ -61,8 +61,8 @@ const supplyMargin = 5
 
 // Texts of GetVersion.
 const (
-	currentVersion = "USB Roboclaw 2x15a v4.2.8\n"
-	oldVersion     = "USB Roboclaw 2x15a v4.1.11\n"
+	modernVersion = "USB Roboclaw 2x15a v4.2.8\n"
+	oldVersion    = "USB Roboclaw 2x15a v4.1.11\n"
 )
 
 // NewSim makes a unit whose outputs drive axes, one each joint, on the joint's channel. It has been
@@ -163,7 +163,7 @@ func (s *Sim) Feed(dst, in []byte) []byte {
 // serve carries out a valid packet, which is still in s.packet, and appends the answer.
 func (s *Sim) serve(dst []byte, r *Request) []byte {
 	if r.Command == GetVersion {
-		text := currentVersion
+		text := modernVersion
 		if s.firmware == Old {
 			text = oldVersion
 		}

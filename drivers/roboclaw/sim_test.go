@@ -86,7 +86,7 @@ func TestEveryCommandOfAFirmwareIsAnswered(t *testing.T) {
 				}
 			default:
 				args := make([]int64, len(form.args))
-				if c == WriteNVM || c == RestoreDefaults && f == Current {
+				if c == WriteNVM || c == RestoreDefaults && f == Modern {
 					args[0] = Key
 				}
 				v, ok := b.feed(c, args...)
@@ -160,7 +160,7 @@ func TestOldFirmwareTellsSpeedAsMagnitudeAndDirection(t *testing.T) {
 	b := newUnit(t)
 	b.read(SpeedM1, -20100)
 	b.pass(2 * time.Second)
-	for f, sign := range map[Firmware]int64{Current: -1, Old: 1} {
+	for f, sign := range map[Firmware]int64{Modern: -1, Old: 1} {
 		b.sim.SetFirmware(f)
 		for _, c := range []Command{GetRawSpeedM1, GetSpeedM1} {
 			v := b.read(c)
@@ -371,7 +371,7 @@ func TestSettingsReadBackInTheirOwnOrder(t *testing.T) {
 		set, get   Command
 		args, want []int64
 	}{
-		Current: {
+		Modern: {
 			{SetVelocityPIDM1, GetVelocityPIDM1, []int64{1, 2, 3, 4}, []int64{2, 3, 1, 4}},
 			{SetVelocityPIDM2, GetVelocityPIDM2, []int64{1, 2, 3, 4}, []int64{2, 3, 1, 4}},
 			{SetPositionPIDM1, GetPositionPIDM1, []int64{1, 2, 3, 4, 5, -6, 7}, []int64{2, 3, 1, 4, 5, -6, 7}},

@@ -95,7 +95,7 @@ func (s *Sim) obey(r *Request) bool {
 	case ReadNVM:
 		s.settings = s.stored
 	case RestoreDefaults:
-		if s.firmware == Current && v[0] != Key {
+		if s.firmware == Modern && v[0] != Key {
 			return false
 		}
 		s.settings = factory()
@@ -205,7 +205,7 @@ func (s *Sim) answer(r *Request) int {
 	return len(r.Command.form(s.firmware).reply)
 }
 
-// speed answers with one motor's speed: signed from current firmware, a magnitude from old.
+// speed answers with one motor's speed: signed from modern firmware, a magnitude from old.
 func (s *Sim) speed(counts float64) {
 	v := wire32(counts)
 	s.values[0], s.values[1] = v, 0

@@ -45,7 +45,7 @@ const (
 	// is no velocity, so that joints cannot be commanded by effort.
 	FeedbackEncoders Feedback = "encoders"
 
-	// FeedbackBulk reads everything at once, which only current firmware can: the fewest exchanges, so the
+	// FeedbackBulk reads everything at once, which only modern firmware can: the fewest exchanges, so the
 	// best choice on USB, and the most bytes.
 	FeedbackBulk Feedback = "bulk"
 )
@@ -136,12 +136,16 @@ func (p Params) Check() error {
 // maxDutyAccel is the most that the unit takes as an acceleration of duty: from 0 to full in 50 ms.
 const maxDutyAccel = 655359
 
-// CheckJoint checks what the driver needs of a joint: a channel, an encoder, and for effort the motor.
+// CheckJoint checks what the driver needs of a joint: a channel, a way from motor to joint, an encoder, and
+// for effort the motor.
 func CheckJoint(j *motor.Joint) error {
 	var faults []error
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
 	if j.Channel != 1 && j.Channel != 2 {
 		fault("channel: %d: want 1 or 2", j.Channel)
+	}
+	if t := j.Transmission(); t == 0 || !unit.Finite(t) {
+		fault("gear_ratio: %v, lead: %v m: want more than 0", j.GearRatio, j.Lead)
 	}
 	if !(j.CountsPerRevolution > 0) {
 		fault("counts_per_revolution: %v: want more than 0: four times the encoder's lines", j.CountsPerRevolution)
@@ -152,6 +156,9 @@ func CheckJoint(j *motor.Joint) error {
 		}
 		if !(j.WindingResistance > 0) {
 			fault("winding_resistance: %v: want more than 0 Ω where command is effort", float64(j.WindingResistance))
+		}
+		if !(j.Efficiency > 0 && j.Efficiency <= 1) {
+			fault("efficiency: %v: want more than 0, up to 1", float64(j.Efficiency))
 		}
 	}
 	if c := j.Limits.Current; c <= 0 || float64(c)*100 > math.MaxUint32 {
@@ -198,11 +205,11 @@ func profileSpeed(j *motor.Joint) unit.Velocity {
 	return j.MaxVelocity
 }
 
-// CycleBytes is how many bytes the longest cycle moves, both ways together, with a unit of current firmware.
+// CycleBytes is how many bytes the longest cycle moves, both ways together, with a unit of modern firmware.
 // Old firmware takes 6 more for each pair of values of two joints.
 func CycleBytes(p Params, joints []motor.Joint) int {
-	write := func(c Command) int { return 2 + size(c.form(Current).args) + 2 + 1 }
-	read := func(c Command) int { return 2 + size(c.form(Current).reply) + 2 }
+	write := func(c Command) int { return 2 + size(c.form(Modern).args) + 2 + 1 }
+	read := func(c Command) int { return 2 + size(c.form(Modern).reply) + 2 }
 
 	kinds := make([]kind, 0, 2)
 	for i := range joints {

@@ -6,7 +6,7 @@ import (
 	"hilgate/motor"
 )
 
-// Status is the reply to GetStatus. Current firmware tells 32 bits, errors in the lower half and warnings in
+// Status is the reply to GetStatus. Modern firmware tells 32 bits, errors in the lower half and warnings in
 // the upper; old firmware tells 16 bits in an order of its own. Which it is shows only in the length of the
 // reply, so Firmware says by which list Word is to be read.
 type Status struct {
@@ -14,7 +14,7 @@ type Status struct {
 	Firmware Firmware
 }
 
-// Errors of current firmware. Any of them switches both outputs off.
+// Errors of modern firmware. Any of them switches both outputs off.
 const (
 	ErrorEStop uint32 = 1 << iota
 	ErrorTemperature
@@ -34,7 +34,7 @@ const (
 	ErrorMainHighRecovering
 )
 
-// Warnings of current firmware.
+// Warnings of modern firmware.
 const (
 	WarningCurrentM1 uint32 = 1 << (16 + iota)
 	WarningCurrentM2
@@ -56,7 +56,7 @@ const (
 
 const errorBits = 0xffff
 
-// Bits of old firmware, each as the bit of current firmware that means the same. The two highest tell that
+// Bits of old firmware, each as the bit of modern firmware that means the same. The two highest tell that
 // a home switch was met, which is nothing to warn of.
 var oldBits = [16]uint32{
 	WarningCurrentM1, WarningCurrentM2, ErrorEStop, ErrorTemperature, ErrorTemperature2,
@@ -77,9 +77,9 @@ var warningNames = [16]string{
 	"m1_over_regeneration", "m2_over_regeneration",
 }
 
-// Bits is the status in the order of current firmware.
+// Bits is the status in the order of modern firmware.
 func (s Status) Bits() uint32 {
-	if s.Firmware == Current {
+	if s.Firmware == Modern {
 		return s.Word
 	}
 	var b uint32

@@ -53,7 +53,7 @@ const (
 )
 
 // SignedSpeed is the speed of a reply to GetSpeed or GetRawSpeed of one motor. Old firmware tells magnitude
-// and direction, current firmware a signed number and the direction once more.
+// and direction, modern firmware a signed number and the direction once more.
 func SignedSpeed(speed, backward int64) int64 {
 	if backward == 1 && speed > 0 {
 		return -speed

@@ -243,13 +243,13 @@ func (v *vector) exchange(t *testing.T, o operation) {
 	args := o.arguments(t, v.Args)
 	tx, rx := unhex(t, *v.Tx), unhex(t, *v.Rx)
 
-	packet, err := AppendRequest(nil, Current, addr, o.command, args...)
+	packet, err := AppendRequest(nil, Modern, addr, o.command, args...)
 	if err != nil || hex.EncodeToString(packet) != *v.Tx {
 		t.Errorf("request = %x, %v; want %s", packet, err, *v.Tx)
 	}
 
 	// The next exchange must not suffer from what was left over.
-	next, _ := AppendReply(nil, Current, []byte{addr, byte(GetTimeout)}, 3)
+	next, _ := AppendReply(nil, Modern, []byte{addr, byte(GetTimeout)}, 3)
 	port := &script{replies: [][]byte{rx, next}}
 	c := newClient(port, addr)
 	var got map[string]any
@@ -290,7 +290,7 @@ func (v *vector) exchange(t *testing.T, o operation) {
 		return
 	}
 	s, _ := vectorSim(addr)
-	if Old.String() == c.firmware.String() {
+	if c.firmware == Old {
 		s.SetFirmware(Old)
 	}
 	answer := s.Feed(nil, tx)

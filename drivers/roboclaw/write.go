@@ -15,6 +15,7 @@ const (
 	byDuty
 	bySpeed
 	byPosition
+	unsure // a command of another kind was sent, and not acknowledged
 )
 
 func kindOf(m motor.Mode) kind {
@@ -167,10 +168,8 @@ func (g *Group) sendBoth(orders [2]order) error {
 	default:
 		_, err = g.ask(c, o.value, q.value)
 	}
-	if err == nil {
-		a.took(o)
-		b.took(q)
-	}
+	a.sent(o, err)
+	b.sent(q, err)
 	return err
 }
 
@@ -186,17 +185,20 @@ func (g *Group) sendOne(a *axis, o order) error {
 	default:
 		_, err = g.ask(c, o.value)
 	}
-	if err == nil {
-		a.took(o)
-	}
+	a.sent(o, err)
 	return err
 }
 
-// took notes the order that the unit acknowledged.
-func (a *axis) took(o order) {
-	a.kind = o.kind
-	if o.kind == off || o.kind == byDuty {
-		a.duty = Duty(o.value)
+// sent notes an order: what the unit does now if it acknowledged, and else that nobody knows.
+func (a *axis) sent(o order, err error) {
+	switch {
+	case err != nil && a.kind != o.kind:
+		a.kind = unsure
+	case err == nil:
+		a.kind = o.kind
+		if o.kind == off || o.kind == byDuty {
+			a.duty = Duty(o.value)
+		}
 	}
 }
 

@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"hilgate/bms"
+	"hilgate/drivers/smbus"
 	"hilgate/model/unit"
 )
 
@@ -67,8 +68,8 @@ const (
 	CmdStateOfHealth          = 0x4f // StateOfHealth
 )
 
-// MaxText is the longest block that SBS allows for a text.
-const MaxText = 32
+// MaxText is the longest text that SBS allows.
+const MaxText = smbus.MaxBlock
 
 // SpecInfo is SpecificationInfo (SBS 1.1, 5.1.25).
 type SpecInfo struct {

@@ -30,6 +30,9 @@ import (
 // by a fifth, so as not to stay in step with another master of the bus.
 var pauses = [...]time.Duration{2 * time.Millisecond, 10 * time.Millisecond}
 
+// MaxBlock is the longest block that SMBus 2.0 allows. SMBus 3 allows 255, and some devices use it.
+const MaxBlock = 32
+
 // Options are the quirks of a device and of its wiring.
 type Options struct {
 	Gap         time.Duration // least silence between two transactions

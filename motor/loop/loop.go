@@ -157,7 +157,8 @@ func New(c Config) *Loop {
 }
 
 // Follow has the joints follow a trajectory from the next tick on, in place of the present one. The newest
-// wins. If a joint that it names may not run by then, it is abandoned at once.
+// wins. If a joint that it names may not run by then, it is abandoned at once. Of its joints, those of other
+// loops are skipped.
 func (l *Loop) Follow(t *trajectory.Trajectory) {
 	o := &order{trajectory: t, columns: t.Columns(l.names)}
 	for _, i := range o.columns {
@@ -189,7 +190,7 @@ func (l *Loop) Tick(at time.Duration) {
 	if l.group == nil {
 		l.stops()
 		l.send(began)
-	} else if l.exchange(at, began) {
+	} else if l.exchange(at) {
 		l.send(began)
 	}
 	if time.Since(began) > l.config.Period {
@@ -241,10 +242,11 @@ func (l *Loop) receive(at time.Duration) {
 
 // exchange is one read, control and write. It reports whether there was an answer, or whether the
 // controller was lost over it: whether there is something to tell.
-func (l *Loop) exchange(at time.Duration, began time.Time) (news bool) {
+func (l *Loop) exchange(at time.Duration) (news bool) {
+	now := time.Now()
 	copy(l.fresh, l.feedback) // what is not told this time keeps its value
 	err := l.group.Read(l.fresh)
-	now := observe(l.config.Observe.Read, began)
+	now = observe(l.config.Observe.Read, now)
 	if err == nil {
 		news = true
 		l.feedback, l.fresh = l.fresh, l.feedback
@@ -252,11 +254,11 @@ func (l *Loop) exchange(at time.Duration, began time.Time) (news bool) {
 		l.control(at)
 		now = observe(l.config.Observe.Control, now)
 		err = l.group.Write(l.commands)
+		observe(l.config.Observe.Write, now)
 	} else if l.stops() {
 		// The error of the read decides what happens next: it says more, and the write may have arrived.
 		_ = l.group.Write(l.commands)
 	}
-	observe(l.config.Observe.Write, now)
 	if err == nil {
 		l.failures = 0
 		return news

@@ -39,13 +39,16 @@ func (k *Kernel) Wait(ctx context.Context) (time.Duration, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
+	begins := !k.begun
+	if begins { // it takes a while, and comes before the first instant
+		runtime.LockOSThread()
+		k.granted.Store(&Realtime{FIFO: fifo(), Mlock: mlock(), Nanosleep: true})
+	}
 	now, err := monotonic()
 	if err != nil {
 		return 0, err
 	}
-	if !k.begun {
-		runtime.LockOSThread()
-		k.granted.Store(&Realtime{FIFO: fifo(), Mlock: mlock(), Nanosleep: true})
+	if begins {
 		k.begun, k.first = true, now
 		return 0, nil
 	}

@@ -23,7 +23,7 @@ var ErrMoving = errors.New("joints have not come to rest")
 // Run ticks until ctx ends or the pacer has no more ticks, both of which are no error, or until the pacer
 // fails. However it returns, also by a panic, it withholds the joints (permit.ShuttingDown), stops them,
 // waits until they rest, but no longer than Config.StopWait, and closes the port. The error then says if a
-// controller that had answered could not be stopped, or wraps ErrMoving.
+// controller that had answered could not be stopped, or wraps ErrMoving. A loop runs once.
 func (l *Loop) Run(ctx context.Context, pace Pacer) (err error) {
 	defer func() { err = errors.Join(err, l.stop()) }()
 	var first time.Time

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"math"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -239,5 +240,32 @@ func TestKernelKeepsToTheGrid(t *testing.T) {
 	}
 	if n := testing.AllocsPerRun(20, func() { pace.Wait(t.Context()) }); n != 0 {
 		t.Errorf("Wait allocates %v times", n)
+	}
+}
+
+// BenchmarkLateness is how late each pacer's ticks of 1 ms come.
+func BenchmarkLateness(b *testing.B) {
+	for name, begin := range map[string]func() Pacer{
+		"kernel": func() Pacer { return NewKernel(time.Millisecond) },
+		"timer":  func() Pacer { return NewTimer(time.Millisecond) },
+	} {
+		b.Run(name, func(b *testing.B) {
+			pace := begin()
+			var late []time.Duration
+			var first time.Time
+			for b.Loop() {
+				at, err := pace.Wait(b.Context())
+				if err != nil {
+					b.Fatal(err)
+				}
+				if first.IsZero() {
+					first = time.Now()
+				}
+				late = append(late, time.Since(first)-at)
+			}
+			slices.Sort(late)
+			b.ReportMetric(float64(late[len(late)/2])/1e3, "p50-µs")
+			b.ReportMetric(float64(late[len(late)*99/100])/1e3, "p99-µs")
+		})
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -169,6 +170,11 @@ func (r *replay) step(t *testing.T) {
 	for i, name := range r.joints {
 		r.fb[i] = motor.Feedback{
 			Position: unit.Position(number(name + ".pos")), Velocity: unit.Velocity(number(name + ".vel")),
+		}
+	}
+	for column, text := range row {
+		if name, force := strings.CutSuffix(column, ".force"); force && text != "" && !slices.Contains(r.joints, name) {
+			t.Fatalf("step %s: joint %s is controlled in Gazebo", row["step"], name)
 		}
 	}
 	at, dt := time.Duration(number("sim_time_ns")), time.Duration(number("dt_ns"))

@@ -1,3 +1,4 @@
+//nolint:misspell // mosquitto is a broker
 package broker
 
 import (

@@ -13,20 +13,18 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"sync"
 	"time"
 
 	mochi "github.com/mochi-mqtt/server/v2"
-	"github.com/mochi-mqtt/server/v2/listeners"
 )
 
 // Bounds that keep one client from harming the others, or the gateway.
 const (
 	maxClients   = 1024
-	maxPacket    = 1 << 20          // bytes; whoever sends more is disconnected
-	helloTimeout = 10 * time.Second // from a connection to its CONNECT
-	acceptPause  = 50 * time.Millisecond
-	statusPeriod = time.Minute // of $SYS; each stops the process for an instant
+	maxPacket    = 1 << 20               // bytes; whoever sends more is disconnected
+	helloTimeout = 10 * time.Second      // from a connection to its CONNECT
+	acceptPause  = 50 * time.Millisecond // after a failure to accept
+	statusPeriod = time.Minute           // of $SYS; each stops the process for an instant
 )
 
 // Config says where to listen and for whom.
@@ -44,7 +42,7 @@ type Config struct {
 // Broker is a broker that listens from New on and serves while Run runs.
 type Broker struct {
 	server   *mochi.Server
-	listener net.Listener
+	listener *listener
 }
 
 // New checks the configuration and listens. If the address is taken the error is syscall.EADDRINUSE.
@@ -69,11 +67,6 @@ func New(cfg Config, log *slog.Logger) (*Broker, error) {
 		_ = plain.Close()
 		return nil, fmt.Errorf("broker: %s can be reached from other machines: want accounts, or a loopback address", cfg.Listen)
 	}
-	var l net.Listener = &listener{Listener: plain, closed: make(chan struct{})}
-	if secured != nil {
-		l = tls.NewListener(l, secured)
-	}
-
 	can := mochi.NewDefaultServerCapabilities()
 	can.MaximumClients = maxClients
 	can.MaximumPacketSize = maxPacket
@@ -83,10 +76,8 @@ func New(cfg Config, log *slog.Logger) (*Broker, error) {
 		Logger:                 slog.New(newHandler(log.Handler())),
 		SysTopicResendInterval: int64(statusPeriod.Seconds()),
 	})
-	if err := errors.Join(
-		server.AddHook(accounts, nil),
-		server.AddListener(listeners.NewNet("mqtt", l)),
-	); err != nil {
+	l := newListener(plain, secured, &server.Listeners.ClientsWg, log)
+	if err := errors.Join(server.AddHook(accounts, nil), server.AddListener(l)); err != nil {
 		_ = plain.Close()
 		return nil, fmt.Errorf("broker: %w", err)
 	}
@@ -94,13 +85,13 @@ func New(cfg Config, log *slog.Logger) (*Broker, error) {
 }
 
 // Addr is where the broker listens.
-func (b *Broker) Addr() net.Addr { return b.listener.Addr() }
+func (b *Broker) Addr() net.Addr { return b.listener.net.Addr() }
 
 // Run serves until ctx ends, then disconnects everyone. It is called once; a broker that is never run is to
 // be closed.
 func (b *Broker) Run(ctx context.Context) error {
 	if err := b.server.Serve(); err != nil {
-		_ = b.listener.Close()
+		_ = b.listener.net.Close()
 		return fmt.Errorf("broker: %w", err)
 	}
 	<-ctx.Done()
@@ -108,39 +99,4 @@ func (b *Broker) Run(ctx context.Context) error {
 }
 
 // Close stops listening. It is for a broker that is never run.
-func (b *Broker) Close() error { return b.listener.Close() }
-
-// listener keeps accepting whatever happens to one connection or, for a while, to the process: mochi's loop
-// ends at the first error. A connection that says nothing is dropped after a while.
-type listener struct {
-	net.Listener
-	once   sync.Once
-	closed chan struct{}
-}
-
-func (l *listener) Accept() (net.Conn, error) {
-	for {
-		conn, err := l.Listener.Accept()
-		switch {
-		case err == nil:
-			// The broker sets the deadline anew with each packet from CONNECT on.
-			if err := conn.SetDeadline(time.Now().Add(helloTimeout)); err != nil {
-				_ = conn.Close()
-				continue
-			}
-			return conn, nil
-		case errors.Is(err, net.ErrClosed):
-			return nil, err
-		}
-		select { // out of file descriptors, as a rule
-		case <-l.closed:
-			return nil, net.ErrClosed
-		case <-time.After(acceptPause):
-		}
-	}
-}
-
-func (l *listener) Close() error {
-	l.once.Do(func() { close(l.closed) })
-	return l.Listener.Close()
-}
+func (b *Broker) Close() error { return b.listener.net.Close() }

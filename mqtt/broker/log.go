@@ -6,8 +6,7 @@ import (
 )
 
 // handler passes on what mochi logs from warnings on, without the packets in it, which hold payloads and,
-// of a CONNECT, the password. What mochi says of a connection that ends, which is no event here, goes to
-// Debug.
+// of a CONNECT, the password.
 type handler struct{ slog.Handler }
 
 func newHandler(h slog.Handler) slog.Handler { return handler{h} }
@@ -19,14 +18,7 @@ func (h handler) Enabled(ctx context.Context, level slog.Level) bool {
 
 // Handle passes a record on.
 func (h handler) Handle(ctx context.Context, r slog.Record) error {
-	message, level := r.Message, r.Level
-	if message == "" { // mochi's listener gives only an error attribute
-		message, level = "connection ended", slog.LevelDebug
-		if !h.Handler.Enabled(ctx, level) {
-			return nil
-		}
-	}
-	clean := slog.NewRecord(r.Time, level, message, r.PC)
+	clean := slog.NewRecord(r.Time, r.Level, r.Message, r.PC)
 	r.Attrs(func(a slog.Attr) bool {
 		if a.Key != "pk" && a.Key != "packet" {
 			clean.AddAttrs(a)
