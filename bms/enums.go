@@ -1,11 +1,5 @@
 package bms
 
-import (
-	"fmt"
-	"slices"
-	"strings"
-)
-
 // Status says where the current goes. Its values are those of ROS sensor_msgs/BatteryState and
 // gz.msgs.BatteryState. HORUS numbers differ: see mqtt/wire.
 type Status uint8
@@ -70,16 +64,6 @@ var technologyNames = [...]string{
 func TechnologyNames() []string { return technologyNames[:] }
 
 func (t Technology) String() string { return name(technologyNames[:], int(t)) }
-
-// UnmarshalText reads a chemistry from a configuration, by its name.
-func (t *Technology) UnmarshalText(text []byte) error {
-	i := slices.Index(technologyNames[:], string(text))
-	if i < 0 {
-		return fmt.Errorf("%q is no chemistry: want one of %s", text, strings.Join(technologyNames[:], ", "))
-	}
-	*t = Technology(i)
-	return nil
-}
 
 // Quality says how far a State can be trusted.
 type Quality uint8

@@ -7,7 +7,6 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
-	"hilgate/bms"
 	"hilgate/drivers"
 	"hilgate/model/battery"
 	"hilgate/model/fusion"
@@ -33,9 +32,6 @@ type Battery struct {
 
 	PowerDrainingTopic     []string `yaml:"power_draining_topic"`      // further topics that start its drain
 	StopPowerDrainingTopic []string `yaml:"stop_power_draining_topic"` // and that stop it
-
-	Chemistry bms.Technology `yaml:"chemistry"` // instead of what the pack tells; unknown leaves it
-	Location  string         `yaml:"location"`  // where in the robot it is, for people
 
 	Plant plant.PackConfig `yaml:"-"` // what a simulator of it is made from
 }
@@ -113,9 +109,6 @@ func (c *checker) batteries() {
 		}
 		for k, topic := range b.StopPowerDrainingTopic {
 			c.topic(index(at+".stop_power_draining_topic", k), topic)
-		}
-		if len(b.Location) > 64 {
-			c.faultf(at+".location", "%d bytes: want at most 64", len(b.Location))
 		}
 	}
 }

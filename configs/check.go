@@ -42,9 +42,6 @@ func (c *checker) robot() {
 	case !nameText.MatchString(c.file.Robot):
 		c.faultf("robot", "%s: want 1 to 64 of a-z, 0-9, _ and -", c.file.Robot)
 	}
-	if dir := c.file.StateDir; dir != "" && !strings.HasPrefix(dir, "/") {
-		c.faultf("state_dir", "%s: want an absolute path", dir)
-	}
 	if len(c.file.Batteries)+len(c.file.Motors) == 0 && !c.broken["batteries"] && !c.broken["motors"] {
 		c.faultf("", "no batteries and no motors: want at least one device")
 	}

@@ -26,7 +26,6 @@ import (
 // in the order of the file.
 type File struct {
 	Robot    string     `yaml:"robot"`     // the robot's name: a level of every topic
-	StateDir string     `yaml:"state_dir"` // where what must survive a restart is kept; empty keeps nothing
 	LogLevel slog.Level `yaml:"log_level"` // debug, info, warn or error
 
 	Buses       Buses       `yaml:"buses"`

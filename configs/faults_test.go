@@ -39,7 +39,6 @@ var faultCases = []struct {
 	{"no robot", "robot: rover\n", ""},
 	{"robot's name", "robot: rover", "robot: Rover 1"},
 	{"log level", "robot: rover", "robot: rover\nlog_level: loud"},
-	{"relative state", "robot: rover", "robot: rover\nstate_dir: state"},
 
 	{"no device", "{device: /dev/i2c-1}", "{}"},
 	{"unknown backend", "/dev/i2c-1", "'tcp:host:1'"},
@@ -67,7 +66,6 @@ var faultCases = []struct {
 	{"poll too fast", "interval: 20ms", "interval: 1us"},
 	{"stale too soon", "stale_after: 6s", "stale_after: 50ms"},
 	{"feeds", "feeds: [left, right]", "feeds: [left, middle, left]"},
-	{"chemistry", "battery_low: 20", "battery_low: 20\n    chemistry: lead"},
 	{"topic", "battery_low: 20", "battery_low: 20\n    power_draining_topic: ['a/#']"},
 
 	{"no joints", "    joints:\n      left: {channel: 1, gear_ratio: 30, limits: {effort: 4, velocity: 12}}\n      right: {channel: 2, like: left, reversed: true}\n", ""},

@@ -82,11 +82,11 @@ func (r *runner) command(in inbound) {
 	}
 	r.stats.commands[in.cmd.Method].Add(1)
 	req, trajectory, no := r.read(&in)
-	key := ""
+	key := "" // of what was done, and is not to be done again
 	if req.ID == "" {
 		r.generated++
 		req.ID = "gateway-" + strconv.FormatUint(r.generated, 10)
-	} else {
+	} else if no == nil && in.cmd.Method != wire.MethodEStopEngage {
 		key = wire.Segment(req.Client) + "/" + req.ID
 	}
 	if req.Client == "" {
@@ -96,11 +96,11 @@ func (r *runner) command(in inbound) {
 		key: key, topic: r.topics.Response(req.Client),
 		ack: wire.Ack{ID: req.ID, Method: in.cmd.Name, Phase: wire.Accepted},
 	}
+	if last, ok := r.answers.last(key); ok { // told twice: answered twice, done once
+		r.say(&wire.Message{Topic: a.topic, Payload: last, Class: wire.ClassAck})
+		return
+	}
 	if no == nil && in.cmd.Method != wire.MethodEStopEngage {
-		if last, ok := r.answers.last(key); ok { // told twice: answered twice, done once
-			r.say(&wire.Message{Topic: a.topic, Payload: last, Class: wire.ClassAck})
-			return
-		}
 		no = r.perform(&in, &req, trajectory, a)
 	}
 	if no == nil {

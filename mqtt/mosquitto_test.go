@@ -38,8 +38,9 @@ func program(t *testing.T, name string) string {
 	return path
 }
 
-// startMosquitto runs the reference broker on a loopback port; 0 picks a free one. stop ends it.
-func startMosquitto(t *testing.T, port int) (address string, stop func()) {
+// startMosquitto runs the reference broker on a loopback port; 0 picks a free one. options are further lines
+// of its configuration. stop ends it.
+func startMosquitto(t *testing.T, port int, options ...string) (address string, stop func()) {
 	t.Helper()
 	path := program(t, "mosquitto")
 	for range 5 { // a free port may be taken by another before mosquitto has it
@@ -53,7 +54,7 @@ func startMosquitto(t *testing.T, port int) (address string, stop func()) {
 			l.Close()
 		}
 		conf := filepath.Join(t.TempDir(), "mosquitto.conf")
-		text := fmt.Sprintf("listener %d 127.0.0.1\nallow_anonymous true\npersistence false\n", at)
+		text := fmt.Sprintf("listener %d 127.0.0.1\nallow_anonymous true\npersistence false\n%s\n", at, strings.Join(options, "\n"))
 		if err := os.WriteFile(conf, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -226,10 +227,21 @@ func TestStoppedGatewayThatHangsIsOffline(t *testing.T) {
 	t.Error("a gateway that hangs is still online after two keepalives")
 }
 
-// zeros is an endless payload.
-type zeros struct{}
+func TestClientSpeaksThroughWebSockets(t *testing.T) {
+	address, _ := startMosquitto(t, 0, "protocol websockets")
+	r := newRobot()
+	c, stop := startClient(t, address, r, func(c *Config) { c.Broker = "ws://" + address })
+	eventually(t, "published", func() bool { return c.Stats().Published[wire.ClassState] > 0 })
+	stop()
+	if s := c.Stats(); s.Connects != 1 || s.Losses != 0 || s.Failures != 0 {
+		t.Errorf("%+v", s)
+	}
+}
 
-func (zeros) Read(p []byte) (int, error) {
+// brackets is an endless payload, and an endless nesting.
+type brackets struct{}
+
+func (brackets) Read(p []byte) (int, error) {
 	for i := range p {
 		p[i] = '['
 	}
@@ -247,7 +259,7 @@ func TestHugeAndDeepPayloadsDoNoHarm(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := io.CopyN(f, zeros{}, 100<<20); err != nil {
+	if _, err := io.CopyN(f, brackets{}, 100<<20); err != nil {
 		t.Fatal(err)
 	}
 	f.Close()

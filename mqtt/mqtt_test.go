@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -176,6 +177,39 @@ func TestRequestThatComesTwiceIsDoneOnce(t *testing.T) {
 	if calls := r.called(); len(calls) != 2 {
 		t.Errorf("calls are %q", calls)
 	}
+}
+
+func TestRequestThatWasNotDoneMayComeAgain(t *testing.T) {
+	b, _ := startBroker(t, "127.0.0.1:0")
+	l := listen(t, b.Addr().String(), root+"rsp/#")
+	const request = `{"id":"r1","client":"ui"}`
+	confirmed(t, "publish", l.Publish(root+"battery/main/recharge/start", 1, true, request))
+	l.say(t, root+"rsp/all_there", "yes")
+	l.until(t, root+"rsp/all_there", "yes")
+	r := newRobot()
+	startClient(t, b.Addr().String(), r, nil)
+	l.until(t, root+"rsp/ui", `"phase":"rejected","code":403`)
+	l.say(t, root+"battery/main/recharge/start", request)
+	l.until(t, root+"rsp/ui", `"phase":"accepted"`)
+	if calls := r.called(); !slices.Equal(calls, []string{"recharge main true"}) {
+		t.Errorf("calls are %q", calls)
+	}
+}
+
+func TestFurtherViewsArePublished(t *testing.T) {
+	b, _ := startBroker(t, "127.0.0.1:0")
+	r := newRobot()
+	var confirmations atomic.Int64
+	startClient(t, b.Addr().String(), r, func(c *Config) {
+		c.Acknowledged = func(float64) { confirmations.Add(1) }
+		c.Views = []wire.View{func(dst []wire.Message, s *model.Snapshot) []wire.Message {
+			return append(dst, wire.Message{Topic: "fleet/" + s.Robot, Payload: []byte("here"), Retain: true, QoS: 1})
+		}}
+	})
+	l := listen(t, b.Addr().String(), "fleet/#", root+"gateway/info")
+	l.until(t, "fleet/rover", "here")
+	l.until(t, root+"gateway/info", `"fleet/rover"`)
+	eventually(t, "confirmed", func() bool { return confirmations.Load() > 0 })
 }
 
 func TestAnswersForgetTheOldest(t *testing.T) {

@@ -20,8 +20,9 @@ import (
 const (
 	dialTimeout  = 5 * time.Second // for the connection, and again for the broker's answer
 	pingTimeout  = 5 * time.Second
-	writeTimeout = 500 * time.Millisecond // for room in the socket's buffer
-	mostPending  = 256                    // messages of QoS 1 that the broker has not confirmed
+	roomTimeout  = time.Second     // until the library takes a message
+	writeTimeout = 2 * time.Second // for room in the socket's buffer
+	mostPending  = 256             // messages of QoS 1 that the broker has not confirmed
 )
 
 // session is one connection, or one attempt at it. It is used once.
@@ -156,7 +157,7 @@ func (c *Client) open(ctx context.Context) (*session, error) {
 	o.SetKeepAlive(c.cfg.KeepAlive)
 	o.SetPingTimeout(pingTimeout)
 	o.SetConnectTimeout(dialTimeout)
-	o.SetWriteTimeout(writeTimeout)
+	o.SetWriteTimeout(roomTimeout)
 	o.SetOrderMatters(true) // the handler does not block
 	o.SetBinaryWill(c.topics.Robot(wire.GatewayAvailability), []byte(wire.Offline), 1, true)
 	o.SetConnectionLostHandler(func(_ paho.Client, err error) { s.lost <- err })

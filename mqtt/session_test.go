@@ -173,7 +173,7 @@ func TestBrokerThatStopsReadingDoesNotHoldTheEnd(t *testing.T) {
 		took = time.Since(began)
 		time.Sleep(time.Minute)
 	})
-	if took > farewell+2*writeTimeout {
+	if took > farewell+2*roomTimeout {
 		t.Errorf("leaving took %v", took)
 	}
 }

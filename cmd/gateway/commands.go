@@ -70,9 +70,16 @@ func (e environment) run() *cobra.Command {
 			if u, err := user.Current(); err == nil && u.Uid == "0" {
 				log.Info("running as root, which the gateway does not need: groups i2c and dialout are enough")
 			}
-			if err := g.Run(c.Context(), e.hurry); err != nil {
+			supervised := make(chan struct{})
+			go func() {
+				defer close(supervised)
+				supervise(c.Context(), g, log)
+			}()
+			err = g.Run(c.Context(), e.hurry)
+			if err != nil {
 				return failed{err}
 			}
+			<-supervised
 			log.Info("gateway stopped")
 			return nil
 		},

@@ -162,14 +162,15 @@ func (s *setup) gains() error {
 	return nil
 }
 
-// slew bounds the change of duty, if that is configured.
+// slew bounds the rise of duty, if that is configured. Its fall stays as fast as the unit can, so that a stop
+// is one; old firmware has one setting for both.
 func (s *setup) slew() error {
 	if s.params.DutySlew == 0 {
 		return nil
 	}
 	raw := int64(s.params.DutySlew * FullDuty)
 	for i := range s.axes {
-		args := []int64{raw, raw}
+		args := []int64{raw, maxDutyAccel}
 		if s.firmware == Old {
 			args = args[:1]
 		}

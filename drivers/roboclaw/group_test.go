@@ -153,7 +153,7 @@ func TestArmSetsWhatTheConfigurationBounds(t *testing.T) {
 		GetTimeout:      {5},
 		GetMaxCurrentM1: {750, 0},
 		GetMaxCurrentM2: {3000, 0},
-		GetDutyAccels:   {4 * FullDuty, 4 * FullDuty, 4 * FullDuty, 4 * FullDuty},
+		GetDutyAccels:   {4 * FullDuty, maxDutyAccel, 4 * FullDuty, maxDutyAccel},
 	} {
 		if diff := cmp.Diff(want, b.read(c)); diff != "" {
 			t.Errorf("%v (-want +got):\n%s", c, diff)

@@ -66,7 +66,7 @@ type Params struct {
 	Feedback  Feedback `yaml:"feedback"`
 	SlowEvery int      `yaml:"slow_every"` // cycles between two slow values, 2 to 100
 
-	DutySlew     float64 `yaml:"duty_slew"`    // most change of duty, 1/s; 0 leaves the unit's own setting
+	DutySlew     float64 `yaml:"duty_slew"`    // fastest rise of duty, 1/s; old firmware: of its fall too; 0 leaves the unit's own setting
 	Acceleration float64 `yaml:"acceleration"` // for velocity and position, rad/s² or m/s²; 0 is the unit's own for velocity
 	Deceleration float64 `yaml:"deceleration"` // for position; 0 is as Acceleration
 

@@ -200,7 +200,7 @@ func (s *Sim) status() Status {
 	set(g.current <= 0, DischargingOrResting)
 	set(g.fullyCharged, FullyCharged|TerminateChargeAlarm)
 	set(g.fullyDischarged, FullyDischarged)
-	set(g.remaining <= 0 || s.pack.Protected(), TerminateDischargeAlarm)
+	set(g.percent == 0 || s.pack.Protected(), TerminateDischargeAlarm)
 	set(s.protections()&(OTC|OTD|OTF) != 0, OverTempAlarm)
 	set(s.protections()&(COV|COVL|OC) != 0, OverChargedAlarm)
 	limit := s.register(CmdRemainingCapacityAlarm)

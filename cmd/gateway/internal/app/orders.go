@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -21,7 +22,8 @@ import (
 type orders struct {
 	gateway *Gateway
 	open    atomic.Bool
-	last    atomic.Uint64 // trajectory
+	mu      sync.Mutex // one trajectory at a time
+	last    uint64     // that was accepted; under mu
 }
 
 var errClosed = errors.New("the gateway takes no commands now")
@@ -44,7 +46,9 @@ func (o *orders) Follow(m trajectory.Message) (id uint64, err error) {
 	if err := mayRun(snap, m.JointNames); err != nil {
 		return 0, err
 	}
-	id = o.last.Add(1)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	id = o.last + 1
 	var start []func()
 	for i := range o.gateway.cfg.Controllers {
 		c := &o.gateway.cfg.Controllers[i]
@@ -67,6 +71,7 @@ func (o *orders) Follow(m trajectory.Message) (id uint64, err error) {
 	if len(start) == 0 {
 		return 0, fmt.Errorf("no controller moves any of the joints %s", strings.Join(m.JointNames, ", "))
 	}
+	o.last = id
 	for _, follow := range start {
 		follow()
 	}

@@ -173,12 +173,12 @@ func (g *Gateway) driverOn(bus string) string {
 func (g *Gateway) pages() http.Handler {
 	return web.Handler(web.Config{
 		Version: g.build.Version, Latest: g.store.Latest, Metrics: g.metrics.Handler(),
-		Healthy: g.healthy, Ready: g.ready,
+		Healthy: g.Healthy, Ready: g.ready,
 	})
 }
 
-// healthy fails if the store has published nothing for a while: then nothing that is reported is true.
-func (g *Gateway) healthy() error {
+// Healthy fails if the store has published nothing for a while: then nothing that is reported is true.
+func (g *Gateway) Healthy() error {
 	if age := time.Since(g.store.Latest().At); age > 5*time.Second {
 		return fmt.Errorf("the store has been silent for %v", age.Round(time.Second))
 	}
