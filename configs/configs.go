@@ -14,6 +14,8 @@
 package configs
 
 import (
+	"crypto/sha256"
+	"fmt"
 	"log/slog"
 
 	"go.yaml.in/yaml/v4"
@@ -38,6 +40,8 @@ type File struct {
 	Motion *Motion `yaml:"motion"` // nil: none
 
 	Simulate Simulate `yaml:"simulate"`
+
+	Hash string `yaml:"-"` // of the file's text: the first 12 digits of its SHA-256
 }
 
 // Drivers is what Load asks of the drivers; *drivers.Registry answers it.
@@ -57,7 +61,7 @@ func Load(name string, src []byte, d Drivers) (*File, error) {
 	if root == nil {
 		return nil, s.sorted()
 	}
-	f := &File{HTTP: HTTP{Listen: DefaultHTTP}, Simulate: defaultSimulate()}
+	f := &File{Hash: fmt.Sprintf("%x", sha256.Sum256(src))[:12], HTTP: HTTP{Listen: DefaultHTTP}, Simulate: defaultSimulate()}
 	s.collect("", root.Load(f, limits()))
 	c := checker{source: s, file: f, drivers: d, joints: map[string]string{}, devices: map[string]string{}}
 	c.run()

@@ -38,9 +38,8 @@ func program(t *testing.T, name string) string {
 	return path
 }
 
-// startMosquitto runs the reference broker on a loopback port; 0 picks a free one. options are further lines
-// of its configuration. stop ends it.
-func startMosquitto(t *testing.T, port int, options ...string) (address string, stop func()) {
+// startMosquitto runs the reference broker on a loopback port; 0 picks a free one. stop ends it.
+func startMosquitto(t *testing.T, port int) (address string, stop func()) {
 	t.Helper()
 	path := program(t, "mosquitto")
 	for range 5 { // a free port may be taken by another before mosquitto has it
@@ -54,7 +53,7 @@ func startMosquitto(t *testing.T, port int, options ...string) (address string, 
 			l.Close()
 		}
 		conf := filepath.Join(t.TempDir(), "mosquitto.conf")
-		text := fmt.Sprintf("listener %d 127.0.0.1\nallow_anonymous true\npersistence false\n%s\n", at, strings.Join(options, "\n"))
+		text := fmt.Sprintf("listener %d 127.0.0.1\nallow_anonymous true\npersistence false\n", at)
 		if err := os.WriteFile(conf, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -225,17 +224,6 @@ func TestStoppedGatewayThatHangsIsOffline(t *testing.T) {
 		}
 	}
 	t.Error("a gateway that hangs is still online after two keepalives")
-}
-
-func TestClientSpeaksThroughWebSockets(t *testing.T) {
-	address, _ := startMosquitto(t, 0, "protocol websockets")
-	r := newRobot()
-	c, stop := startClient(t, address, r, func(c *Config) { c.Broker = "ws://" + address })
-	eventually(t, "published", func() bool { return c.Stats().Published[wire.ClassState] > 0 })
-	stop()
-	if s := c.Stats(); s.Connects != 1 || s.Losses != 0 || s.Failures != 0 {
-		t.Errorf("%+v", s)
-	}
 }
 
 // brackets is an endless payload, and an endless nesting.

@@ -13,6 +13,8 @@ import (
 	"log/slog"
 	"math/big"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -22,6 +24,7 @@ import (
 	"time"
 
 	"github.com/eclipse/paho.mqtt.golang/packets"
+	"github.com/gorilla/websocket"
 
 	"hilgate/mqtt/broker"
 )
@@ -175,6 +178,60 @@ func TestBrokerThatStopsReadingDoesNotHoldTheEnd(t *testing.T) {
 	})
 	if took > farewell+2*roomTimeout {
 		t.Errorf("leaving took %v", took)
+	}
+}
+
+// bridge passes the bytes of WebSocket connections on to a broker, as a reverse proxy does.
+func bridge(t *testing.T, address string) *httptest.Server {
+	up := websocket.Upgrader{Subprotocols: []string{"mqtt"}}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ws, err := up.Upgrade(w, r, nil)
+		if err != nil {
+			return
+		}
+		defer ws.Close()
+		conn, err := net.Dial("tcp", address)
+		if err != nil {
+			return
+		}
+		defer conn.Close()
+		go func() {
+			defer ws.Close()
+			buf := make([]byte, 100)
+			for {
+				n, err := conn.Read(buf)
+				if err != nil || ws.WriteMessage(websocket.BinaryMessage, buf[:n]) != nil {
+					return
+				}
+			}
+		}()
+		for {
+			_, message, err := ws.ReadMessage()
+			if err != nil {
+				return
+			}
+			if _, err := conn.Write(message); err != nil {
+				return
+			}
+		}
+	}))
+	t.Cleanup(server.Close)
+	return server
+}
+
+func TestClientSpeaksThroughWebSockets(t *testing.T) {
+	b, _ := startBroker(t, "127.0.0.1:0")
+	proxy := bridge(t, b.Addr().String())
+	r := newRobot()
+	c, stop := startClient(t, b.Addr().String(), r, func(c *Config) { c.Broker = "ws" + strings.TrimPrefix(proxy.URL, "http") + "/mqtt" })
+	l := listen(t, b.Addr().String(), "#")
+	l.until(t, root+"gateway/availability", "online")
+	l.say(t, root+"battery/main/drain/start", "")
+	l.until(t, root+"rsp/any", "accepted")
+	stop()
+	l.until(t, root+"gateway/availability", "offline")
+	if s := c.Stats(); s.Connects != 1 || s.Losses != 0 || s.Failures != 0 {
+		t.Errorf("%+v", s)
 	}
 }
 

@@ -48,7 +48,7 @@ func TestMain(m *testing.M) {
 }
 
 // need finds a program that a test runs, or skips the test and names it; with HIL_TEST_ALL set it fails.
-func need(t *testing.T, program string) string {
+func need(t testing.TB, program string) string {
 	t.Helper()
 	for _, dir := range append(filepath.SplitList(os.Getenv("PATH")), "/usr/sbin", "/sbin") {
 		if info, err := os.Stat(filepath.Join(dir, program)); err == nil && !info.IsDir() {
@@ -59,7 +59,7 @@ func need(t *testing.T, program string) string {
 	return ""
 }
 
-func lacking(t *testing.T, what string) {
+func lacking(t testing.TB, what string) {
 	t.Helper()
 	if os.Getenv("HIL_TEST_ALL") != "" {
 		t.Fatal(what)
@@ -68,7 +68,7 @@ func lacking(t *testing.T, what string) {
 }
 
 // eventually waits until ok is true.
-func eventually(t *testing.T, d time.Duration, what string, ok func() bool) {
+func eventually(t testing.TB, d time.Duration, what string, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(d); !ok(); {
 		if time.Now().After(end) {
@@ -79,17 +79,23 @@ func eventually(t *testing.T, d time.Duration, what string, ok func() bool) {
 	}
 }
 
+// printed is a line of output.
+type printed struct {
+	at   time.Time
+	text string
+}
+
 // process is a program under test with everything that it has printed.
 type process struct {
 	*exec.Cmd
 	mu    sync.Mutex
-	lines []string
+	lines []printed
 	done  chan struct{}
 	err   error
 }
 
 // start runs a program; what still runs at the end of the test is stopped, or else killed.
-func start(t *testing.T, program string, args ...string) *process {
+func start(t testing.TB, program string, args ...string) *process {
 	t.Helper()
 	p := &process{Cmd: exec.Command(program, args...), done: make(chan struct{})}
 	reader, writer, err := os.Pipe()
@@ -101,15 +107,15 @@ func start(t *testing.T, program string, args ...string) *process {
 		t.Fatal(err)
 	}
 	writer.Close()
-	printed := make(chan struct{})
+	all := make(chan struct{})
 	go func() {
-		defer close(printed)
+		defer close(all)
 		in := bufio.NewReader(reader)
 		for {
 			line, err := in.ReadString('\n')
 			if line != "" {
 				p.mu.Lock()
-				p.lines = append(p.lines, strings.TrimRight(line, "\n"))
+				p.lines = append(p.lines, printed{time.Now(), strings.TrimRight(line, "\n")})
 				p.mu.Unlock()
 			}
 			if err != nil {
@@ -119,7 +125,7 @@ func start(t *testing.T, program string, args ...string) *process {
 	}()
 	go func() {
 		p.err = p.Cmd.Wait()
-		<-printed
+		<-all
 		reader.Close()
 		close(p.done)
 	}()
@@ -143,7 +149,11 @@ func tail(s string, n int) string { return s[max(0, len(s)-n):] }
 func (p *process) output() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return strings.Join(p.lines, "\n")
+	var b strings.Builder
+	for _, l := range p.lines {
+		b.WriteString(l.text + "\n")
+	}
+	return b.String()
 }
 
 // find returns the printed lines that contain text.
@@ -152,14 +162,14 @@ func (p *process) find(text string) []string {
 	defer p.mu.Unlock()
 	var found []string
 	for _, l := range p.lines {
-		if strings.Contains(l, text) {
-			found = append(found, l)
+		if strings.Contains(l.text, text) {
+			found = append(found, l.text)
 		}
 	}
 	return found
 }
 
-func (p *process) waitFor(t *testing.T, d time.Duration, text string) string {
+func (p *process) waitFor(t testing.TB, d time.Duration, text string) string {
 	t.Helper()
 	eventually(t, d, fmt.Sprintf("%q printed by %s", text, filepath.Base(p.Path)), func() bool {
 		select {
@@ -175,7 +185,7 @@ func (p *process) waitFor(t *testing.T, d time.Duration, text string) string {
 }
 
 // exit waits for the end and returns the exit status.
-func (p *process) exit(t *testing.T, d time.Duration) int {
+func (p *process) exit(t testing.TB, d time.Duration) int {
 	t.Helper()
 	select {
 	case <-p.done:
@@ -189,7 +199,7 @@ func (p *process) exit(t *testing.T, d time.Duration) int {
 	return 0
 }
 
-func gateway(t *testing.T, args ...string) *process {
+func gateway(t testing.TB, args ...string) *process {
 	t.Helper()
 	path, err := binary()
 	if err != nil {
@@ -199,7 +209,7 @@ func gateway(t *testing.T, args ...string) *process {
 }
 
 // freePort is a loopback port that nobody listens on.
-func freePort(t *testing.T) int {
+func freePort(t testing.TB) int {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -210,14 +220,14 @@ func freePort(t *testing.T) int {
 }
 
 // mosquitto starts a broker of its own and returns its address.
-func mosquitto(t *testing.T) (port int, broker *process) {
+func mosquitto(t testing.TB) (port int, broker *process) {
 	t.Helper()
 	program := need(t, "mosquitto")
 	port = freePort(t)
 	return port, startMosquitto(t, program, port)
 }
 
-func startMosquitto(t *testing.T, program string, port int) *process {
+func startMosquitto(t testing.TB, program string, port int) *process {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "mosquitto.conf")
 	write(t, file, fmt.Sprintf("listener %d 127.0.0.1\nallow_anonymous true\nlog_dest stderr\nmax_queued_messages 0\n", port))
@@ -234,7 +244,7 @@ func listens(port int) bool {
 	return err == nil
 }
 
-func write(t *testing.T, file, text string) {
+func write(t testing.TB, file, text string) {
 	t.Helper()
 	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
@@ -244,7 +254,7 @@ func write(t *testing.T, file, text string) {
 // subscriber is a mosquitto_sub that has been listening since before it was returned.
 type subscriber struct{ *process }
 
-func subscribe(t *testing.T, port int, topics ...string) subscriber {
+func subscribe(t testing.TB, port int, topics ...string) subscriber {
 	t.Helper()
 	args := []string{"-p", fmt.Sprint(port), "-q", "1", "-F", "%r %t %p", "-t", "test/ready"}
 	for _, topic := range topics {
@@ -269,6 +279,19 @@ func (s subscriber) on(topic string) []string {
 	return all
 }
 
+// arrived returns the payloads received on a topic with when they came, oldest first.
+func (s subscriber) arrived(topic string) []printed {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var all []printed
+	for _, l := range s.lines {
+		if _, rest, ok := strings.Cut(l.text, " "+topic+" "); ok {
+			all = append(all, printed{l.at, rest})
+		}
+	}
+	return all
+}
+
 // last is the newest payload on a topic; empty if there is none.
 func (s subscriber) last(topic string) string {
 	all := s.on(topic)
@@ -278,9 +301,12 @@ func (s subscriber) last(topic string) string {
 	return all[len(all)-1]
 }
 
-func publish(t *testing.T, port int, topic, payload string, more ...string) {
+func publish(t testing.TB, port int, topic, payload string, more ...string) {
 	t.Helper()
 	args := append([]string{"-p", fmt.Sprint(port), "-q", "1", "-t", topic, "-s"}, more...)
+	if payload == "" {
+		args[6] = "-n" // nothing, instead of what stands on standard input
+	}
 	cmd := exec.Command(need(t, "mosquitto_pub"), args...)
 	cmd.Stdin = strings.NewReader(payload)
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -289,7 +315,7 @@ func publish(t *testing.T, port int, topic, payload string, more ...string) {
 }
 
 // fetch gets a page.
-func fetch(t *testing.T, url string) (int, string) {
+func fetch(t testing.TB, url string) (int, string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
@@ -307,7 +333,7 @@ func fetch(t *testing.T, url string) (int, string) {
 }
 
 // document fetches JSON into a tree.
-func document(t *testing.T, url string) tree {
+func document(t testing.TB, url string) tree {
 	t.Helper()
 	code, body := fetch(t, url)
 	var v any
@@ -361,7 +387,7 @@ func (n tree) has(name string) bool {
 	return false
 }
 
-func (p *process) signal(t *testing.T, s syscall.Signal) {
+func (p *process) signal(t testing.TB, s syscall.Signal) {
 	t.Helper()
 	if err := p.Process.Signal(s); err != nil {
 		t.Fatal(err)

@@ -26,7 +26,7 @@ type demo struct {
 	http string // URL
 }
 
-func startDemo(t *testing.T, args ...string) *demo {
+func startDemo(t testing.TB, args ...string) *demo {
 	t.Helper()
 	d := &demo{port: freePort(t)}
 	d.process = gateway(t, append([]string{"demo", "--mqtt", fmt.Sprintf("127.0.0.1:%d", d.port), "--http", "127.0.0.1:0"}, args...)...)
@@ -35,7 +35,7 @@ func startDemo(t *testing.T, args ...string) *demo {
 	return d
 }
 
-func (d *demo) state(t *testing.T) tree { t.Helper(); return document(t, d.http+"/api/state") }
+func (d *demo) state(t testing.TB) tree { t.Helper(); return document(t, d.http+"/api/state") }
 
 func TestDemoSaysWhereToLookAndStopsByItself(t *testing.T) {
 	d := startDemo(t, "--duration", "3s", "--every", "500ms")

@@ -13,6 +13,7 @@ import (
 	"os/signal"
 	"runtime/debug"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -73,7 +74,8 @@ type failed struct{ error }
 
 func (f failed) Unwrap() error { return f.error }
 
-// signals ends the context at the first SIGINT or SIGTERM; at a second one, hurry is closed.
+// signals ends the context at the first SIGINT or SIGTERM; at a second one, hurry is closed. Some programs
+// send each signal twice, to the process and to its group, so a second one that comes at once is the first.
 func signals() (ctx context.Context, hurry <-chan struct{}, release func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	now := make(chan struct{})
@@ -82,7 +84,9 @@ func signals() (ctx context.Context, hurry <-chan struct{}, release func()) {
 	go func() {
 		<-came
 		cancel()
-		<-came
+		for first := time.Now(); time.Since(first) < 300*time.Millisecond; {
+			<-came
+		}
 		close(now)
 	}()
 	return ctx, now, func() { signal.Stop(came); cancel() }

@@ -85,7 +85,7 @@ func TestTextIsCutTrimmedAndPrintable(t *testing.T) {
 
 func TestChemistryIsFoundByItsPrefix(t *testing.T) {
 	for text, want := range map[string]bms.Technology{
-		"LION": bms.LiIon, " lion ": bms.LiIon, "Li-Ion": bms.LiIon, "LiP": bms.LiPo, "LIPO": bms.LiPo, "LiFe": bms.LiFe,
+		"LION": bms.LiIon, "lion": bms.LiIon, "\tLION": bms.LiIon, "Li-Ion": bms.LiIon, "LiP": bms.LiPo, "LIPO": bms.LiPo, "LiFe": bms.LiFe,
 		"LFP": bms.LiFe, "LiMn": bms.LiMn, "NiMH": bms.NiMH, "NiCd": bms.NiCd, "PbAc": bms.VRLA, "2044": 0, "": 0, "LI": 0,
 	} {
 		if got := DecodeChemistry(text); got != want {
@@ -289,6 +289,6 @@ func FuzzDecodeText(f *testing.F) {
 		if len(text) > len(b) || DecodeText([]byte(text)) != text {
 			t.Fatalf("%q decodes to %q", b, text)
 		}
-		DecodeChemistry(text)
+		_ = DecodeChemistry(text)
 	})
 }

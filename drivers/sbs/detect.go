@@ -193,11 +193,13 @@ func (p *Pack) countCells(ctx context.Context) (int, error) {
 	}
 	for n := range p.chip.maxCells() {
 		word, err := p.dev.ReadWord(ctx, CmdCell1-uint8(n))
-		if err != nil && !errors.Is(err, link.NACK) {
+		if errors.Is(err, link.NACK) {
+			word = 0
+		} else if err != nil {
 			return 0, err
 		}
 		v := DecodeMillivolts(word)
-		if err != nil || word == 0 || word == 0xffff || p.chip == ChipSBS && (v < leastCell || v > mostCell) {
+		if word == 0 || word == 0xffff || p.chip == ChipSBS && (v < leastCell || v > mostCell) {
 			return n, nil
 		}
 	}

@@ -375,7 +375,7 @@ func TestSwappedPackIsKnownAnew(t *testing.T) {
 			r.poll(100 * time.Millisecond)
 			r.Vanish(false)
 			r.SetCapacityMode(true)
-			for range 2 {
+			for range 8 { // a pack of the same PEC is known at the next poll, another after an absence
 				r.poll(time.Second)
 			}
 			got := r.must(time.Second)

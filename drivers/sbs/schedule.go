@@ -111,24 +111,26 @@ func allowance(since time.Duration) int {
 	return max(leastSlow, int(min(since, time.Minute)*pace/time.Second)-fastItems)
 }
 
-// next finds the slower item that has been due the longest, if one will be due within slack. Items whose
-// answer is known are passed over and forgotten.
-func (p *Pack) next(at time.Time, slack time.Duration, all bool) (first *item) {
-	for i := fastItems; i < len(p.items); i++ {
-		it := &p.items[i]
-		if it.dropped || it.due.After(at.Add(min(slack, p.again(it)/2))) {
-			continue
+// next finds the slower item that has been due the longest, if one will be due within slack. An item whose
+// answer is known when its turn comes is passed over and forgotten.
+func (p *Pack) next(at time.Time, slack time.Duration, all bool) *item {
+	for {
+		var first *item
+		for i := fastItems; i < len(p.items); i++ {
+			it := &p.items[i]
+			if it.dropped || it.due.After(at.Add(min(slack, p.again(it)/2))) {
+				continue
+			}
+			if first == nil || it.due.Before(first.due) {
+				first = it
+			}
 		}
-		if p.pointless(it, all) {
-			it.forget()
-			it.due = at.Add(it.period)
-			continue
+		if first == nil || !p.pointless(first, all) {
+			return first
 		}
-		if first == nil || it.due.Before(first.due) {
-			first = it
-		}
+		first.forget()
+		first.due = at.Add(first.period)
 	}
-	return first
 }
 
 // again is how long after a failure an item is asked for anew.

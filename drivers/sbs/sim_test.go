@@ -46,7 +46,7 @@ func (b *bench) word(t *testing.T, cmd byte) uint16 {
 	return w
 }
 
-func (b *bench) code(t *testing.T) ErrorCode {
+func (b *bench) lastCode(t *testing.T) ErrorCode {
 	t.Helper()
 	return Status(b.word(t, CmdBatteryStatus)).Code()
 }
@@ -100,10 +100,10 @@ func TestSimRefusesWithAReason(t *testing.T) {
 		if err := b.Tx(c.w, nil); !errors.Is(err, c.err) || c.err == nil && err != nil {
 			t.Errorf("%s: %v, want %v", name, err, c.err)
 		}
-		if got := b.code(t); got != c.code {
+		if got := b.lastCode(t); got != c.code {
 			t.Errorf("%s: code %v, want %v", name, got, c.code)
 		}
-		if got := b.code(t); got != CodeOK {
+		if got := b.lastCode(t); got != CodeOK {
 			t.Errorf("%s: code %v remains after it was read", name, got)
 		}
 		if (c.code != CodeOK) && b.mode != before {

@@ -24,7 +24,7 @@ const (
 	maxPacket    = 1 << 20               // bytes; whoever sends more is disconnected
 	helloTimeout = 10 * time.Second      // from a connection to its CONNECT
 	acceptPause  = 50 * time.Millisecond // after a failure to accept
-	statusPeriod = time.Minute           // of $SYS; each stops the process for an instant
+	never        = 100 * 365 * 24 * time.Hour
 )
 
 // Config says where to listen and for whom.
@@ -74,10 +74,10 @@ func New(cfg Config, log *slog.Logger) (*Broker, error) {
 	server := mochi.New(&mochi.Options{
 		Capabilities:           can,
 		Logger:                 slog.New(newHandler(log.Handler())),
-		SysTopicResendInterval: int64(statusPeriod.Seconds()),
+		SysTopicResendInterval: int64(never.Seconds()), // $SYS: once, since each stops the whole process for an instant
 	})
 	l := newListener(plain, secured, &server.Listeners.ClientsWg, log)
-	if err := errors.Join(server.AddHook(accounts, nil), server.AddListener(l)); err != nil {
+	if err := errors.Join(server.AddHook(accounts, nil), server.AddHook(new(retained), nil), server.AddListener(l)); err != nil {
 		_ = plain.Close()
 		return nil, fmt.Errorf("broker: %w", err)
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -121,6 +122,48 @@ func TestStoppedBrokerDisconnectsAndListensNoMore(t *testing.T) {
 	if _, err := net.DialTimeout("tcp", b.Addr().String(), time.Second); err == nil {
 		t.Error("a stopped broker still listens")
 	}
+}
+
+func TestSubscribingWhileMessagesAreRetainedIsSafe(t *testing.T) { // what the race detector looks at
+	b, _ := start(t, Config{Listen: "127.0.0.1:0"}, quiet())
+	var all sync.WaitGroup
+	for i := range 4 {
+		c, err := client(t, b, fmt.Sprint(i), func(o *paho.ClientOptions) { o.SetWill(fmt.Sprint("w/", i), "gone", 1, true) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		all.Go(func() {
+			for j := range 50 {
+				c.Publish(fmt.Sprintf("r/%d/%d", i, j%10), 1, true, strings.Repeat("x", j%3)).WaitTimeout(patience)
+				if !c.Subscribe("#", 1, func(paho.Client, paho.Message) {}).WaitTimeout(patience) {
+					t.Error("no answer to SUBSCRIBE")
+				}
+			}
+		})
+	}
+	all.Wait()
+}
+
+func TestWillOfBrokenConnectionIsRetained(t *testing.T) {
+	b, _ := start(t, Config{Listen: "127.0.0.1:0"}, quiet())
+	var conn net.Conn
+	if _, err := client(t, b, "one", func(o *paho.ClientOptions) {
+		o.SetWill("w", "gone", 1, true)
+		o.SetCustomOpenConnectionFn(func(*url.URL, paho.ClientOptions) (_ net.Conn, err error) {
+			conn, err = net.Dial("tcp", b.Addr().String())
+			return conn, err
+		})
+	}); err != nil {
+		t.Fatal(err)
+	}
+	watcher, err := client(t, b, "two", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	heard := hear(t, watcher, "w")
+	conn.Close()
+	want(t, heard, "w gone false")
+	want(t, hear(t, watcher, "+"), "w gone true")
 }
 
 func TestBusyPortIsSaid(t *testing.T) {

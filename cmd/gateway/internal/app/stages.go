@@ -97,13 +97,9 @@ func (r *runningStage) stop(hurry <-chan struct{}) error {
 	select {
 	case <-r.done:
 		return nil
-	case <-hurry:
-	case <-timer.C:
-	}
-	select { // both may have come at once
-	case <-r.done:
+	case <-hurry: // the user does not want to wait
 		return nil
-	default:
+	case <-timer.C:
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -121,7 +121,7 @@ func TestHurrySkipsEveryWaitButMotions(t *testing.T) {
 		if took := time.Since(begin); took != 2*time.Second {
 			t.Errorf("took %v, want 2 s: motion is waited for, the store is not", took)
 		}
-		if err == nil || !slices.Contains(j.text, "-base") {
+		if err != nil || !slices.Contains(j.text, "-base") {
 			t.Errorf("err = %v, journal %v", err, j.text)
 		}
 		time.Sleep(2 * time.Hour)

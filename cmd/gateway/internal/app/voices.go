@@ -77,7 +77,7 @@ func (g *Gateway) buildBroker(e *configs.Embedded, c *mqtt.Config) (err error) {
 // info is the birth message.
 func (g *Gateway) info() wire.Info {
 	in := wire.Info{
-		Version: g.build.Version, Revision: g.build.Revision, BootID: bootID(),
+		Version: g.build.Version, Revision: g.build.Revision, ConfigHash: g.cfg.Hash, BootID: bootID(),
 		Started: g.start.UTC().Format(time.RFC3339Nano),
 	}
 	add := func(device, driver string) {
