@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -69,7 +70,7 @@ func mount(path string, fd int) error {
 	}
 	_ = place.Close()
 	options := fmt.Sprintf("fd=%d,rootmode=100666,user_id=0,group_id=0,allow_other", fd)
-	err = unix.Mount("hilgate", path, "fuse", unix.MS_NOSUID|unix.MS_NOEXEC, options)
+	err = unix.Mount(source+strconv.Itoa(os.Getpid()), path, "fuse", unix.MS_NOSUID|unix.MS_NOEXEC, options)
 	if errors.Is(err, unix.EPERM) {
 		err = fmt.Errorf("needs root, or CAP_SYS_ADMIN: %w", err)
 	}
@@ -86,7 +87,7 @@ func (n *Node) Path() string { return n.path }
 func (n *Node) Close() error { return n.close() }
 
 func (n *Node) takeAway() error {
-	err := unix.Unmount(n.path, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
+	err := unmount(n.path)
 	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOENT) { // somebody else did
 		err = nil
 	}
@@ -96,20 +97,28 @@ func (n *Node) takeAway() error {
 // clear removes what a simulator has left at a path.
 func clear(path string) error {
 	for range 16 { // mounts can be stacked
+		server, mounted, err := mountedAt(path)
+		if err != nil {
+			return err
+		}
+		if mounted && server != 0 && !alive(server) {
+			// Not by asking the file: where a server was killed while one of its own threads waited for it,
+			// that would wait too.
+			if err := unmount(path); err != nil {
+				return fmt.Errorf("unmounting the dead node %s: %w", path, err)
+			}
+			continue
+		}
 		info, err := os.Lstat(path)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			return nil
-		case errors.Is(err, unix.ENOTCONN), errors.Is(err, unix.ECONNABORTED): // nobody serves it any more
-			if err := unix.Unmount(path, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW); err != nil {
+		case errors.Is(err, unix.ENOTCONN): // nobody serves it any more
+			if err := unmount(path); err != nil {
 				return fmt.Errorf("unmounting the dead node %s: %w", path, err)
 			}
 			continue
 		case err != nil:
-			return err
-		}
-		mounted, err := isMount(path)
-		if err != nil {
 			return err
 		}
 		if mounted || !info.Mode().IsRegular() || info.Size() != 0 {
@@ -120,19 +129,47 @@ func clear(path string) error {
 	return fmt.Errorf("%s has too many dead mounts on it", path)
 }
 
-// isMount reports whether something is mounted at a path (proc(5), mountinfo: the fifth field).
-func isMount(path string) (bool, error) {
+// unmount takes a node's mount away, whoever uses it, and ends what waits for it.
+func unmount(path string) error {
+	return unix.Unmount(path, unix.MNT_FORCE|unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
+}
+
+// source begins the name under which the mounts of this package are listed; the process that serves it
+// follows.
+const source = "hilgate:"
+
+// mountedAt reports what is mounted at a path (proc(5), mountinfo: the mount point is the fifth field, the
+// source the second after a lone hyphen): nothing, something, or a node and the process that serves it.
+func mountedAt(path string) (server int, mounted bool, err error) {
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
-		return false, err
+		return 0, false, err
 	}
 	escaped := strings.NewReplacer(" ", `\040`, "\t", `\011`, "\n", `\012`, `\`, `\134`).Replace(path)
-	for line := range bytes.Lines(mounts) {
-		if fields := bytes.Fields(line); len(fields) > 4 && string(fields[4]) == escaped {
-			return true, nil
+	for line := range strings.Lines(string(mounts)) {
+		place, kind, _ := strings.Cut(line, " - ")
+		if fields := strings.Fields(place); len(fields) < 5 || fields[4] != escaped {
+			continue
+		}
+		server, mounted = 0, true // the last one listed is on top
+		if fields := strings.Fields(kind); len(fields) > 1 {
+			if pid, ours := strings.CutPrefix(fields[1], source); ours {
+				server, _ = strconv.Atoi(pid)
+			}
 		}
 	}
-	return false, nil
+	return server, mounted, nil
+}
+
+// alive reports whether a process runs: is there, and did not end without its parent noticing (proc(5),
+// stat: the state follows the name in parentheses).
+func alive(pid int) bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return false
+	}
+	_, state, _ := strings.Cut(string(stat[bytes.LastIndexByte(stat, ')')+1:]), " ")
+	return !strings.HasPrefix(state, "Z") && !strings.HasPrefix(state, "X")
 }
 
 // FUSE, protocol 7.31 (linux/fuse.h), little endian as all machines that Go's Linux port and this project
@@ -172,7 +209,7 @@ func (n *Node) Serve(ctx context.Context) (err error) {
 		err = errors.Join(err, n.Close())
 		requests.Wait()
 	}()
-	stop := context.AfterFunc(ctx, func() { n.Close() })
+	stop := context.AfterFunc(ctx, func() { _ = n.Close() })
 	defer stop()
 	buf := make([]byte, bufferSize)
 	for {

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -122,10 +123,10 @@ func run(t *testing.T, name string, args ...string) (string, error) {
 
 func TestI2CToolsWorkOnTheNode(t *testing.T) {
 	bus, d, _ := newRegisters()
-	_, number := serveNode(t, bus, NodeOptions{Adapter: BitBang})
-	n := fmt.Sprint(number)
 	d.memory[0x40] = 5 // a block of five
 	copy(d.memory[0x41:], "hello")
+	_, number := serveNode(t, bus, NodeOptions{Adapter: BitBang})
+	n := fmt.Sprint(number)
 	for _, c := range []struct{ name, command, want string }{
 		{"byte", "i2cget -y " + n + " 0x0b 0x09 b", "0xac"},
 		{"word", "i2cget -y " + n + " 0x0b 0x09 w", "0xafac"},
@@ -397,4 +398,65 @@ func TestNodeReplacesWhatAKilledSimulatorLeft(t *testing.T) {
 	if got, _ := os.ReadFile(path); string(got) != "precious" {
 		t.Errorf("the file holds %q", got)
 	}
+}
+
+// A server that is killed while one of its own threads waits for it is neither gone nor alive, and whoever
+// touches its node waits for ever. The next server must get past it all the same.
+func TestNodeOfAServerThatWasKilledIsReplaced(t *testing.T) {
+	_, err := os.Stat("/dev/fuse")
+	need(t, err == nil && os.Geteuid() == 0, "root and /dev/fuse")
+	path := t.TempDir() + "/i2c"
+	c := exec.Command(os.Args[0], "-test.run", "^TestServeUntilKilled$")
+	c.Env = append(os.Environ(), "HIL_TEST_NODE="+path)
+	out, err := c.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(out).ReadString('\n') // it hangs now
+	if err != nil {
+		t.Error(line, err)
+	}
+	if err := c.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(10 * time.Second); alive(c.Process.Pid); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the process does not die")
+		}
+	}
+	bus, _, _ := newRegisters()
+	n, err := NewNode(path, bus, NodeOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = c.Wait() // it can end only now
+	if err := n.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestServeUntilKilled is the server of the test above.
+func TestServeUntilKilled(t *testing.T) {
+	path := os.Getenv("HIL_TEST_NODE")
+	if path == "" {
+		t.Skip("is run by TestNodeOfAServerThatWasKilledIsReplaced")
+	}
+	bus, _, i := newRegisters()
+	i.Set(Faults{Rules: []Rule{{Fault: RuleTimeout, Hang: time.Hour}}})
+	n, err := NewNode(path, bus, NodeOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { _ = n.Serve(t.Context()) }()
+	fd := open(t, path)
+	go func() {
+		for i.Counts().Ruled == 0 {
+			time.Sleep(time.Millisecond)
+		}
+		fmt.Println("hangs")
+	}()
+	rdwr(fd, msg(0x0b, 0, []byte{1}))
 }

@@ -45,7 +45,7 @@ func (s *Store) EngageEStop(source, reason string) (id uint64, err error) {
 			word.Withhold(permit.EStop)
 		}
 		id = s.safety.EStopID
-		s.note(true)
+		s.note(true, urgent)
 		return nil
 	})
 	return id, err
@@ -65,7 +65,7 @@ func (s *Store) ReleaseEStop(confirm string) error {
 		for _, word := range s.joints {
 			word.Grant(permit.EStop)
 		}
-		s.note(true)
+		s.note(true, urgent)
 		return nil
 	})
 }
@@ -75,7 +75,7 @@ func (s *Store) battery(name string, do func(p *pack) error) error {
 	return s.perform(func(time.Time) error {
 		for _, p := range s.packs {
 			if p.state.Name == name {
-				defer s.note(true)
+				defer s.note(true, urgent)
 				return do(p)
 			}
 		}

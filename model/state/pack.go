@@ -58,7 +58,7 @@ func newPack(b Battery) (*pack, error) {
 
 // observe takes one poll; work is the power of the joints that the pack feeds, W. It reports whether the
 // outcome should be seen at once.
-func (p *pack) observe(o bms.Observation, work float64) (urgent bool) {
+func (p *pack) observe(o bms.Observation, work float64) (changed bool) {
 	p.state.Polls++
 	p.misses = o.Misses
 	var measured *bms.Reading
@@ -86,7 +86,7 @@ func (p *pack) observe(o bms.Observation, work float64) (urgent bool) {
 }
 
 // tick carries a silent pack on.
-func (p *pack) tick(at time.Time, work float64) (urgent bool) {
+func (p *pack) tick(at time.Time, work float64) (changed bool) {
 	if p.misses == 0 && at.Sub(p.good) < p.config.StaleAfter {
 		return false // the next reading is on its way
 	}
@@ -94,7 +94,7 @@ func (p *pack) tick(at time.Time, work float64) (urgent bool) {
 }
 
 // update brings filter and state to the instant at, with a reading or without.
-func (p *pack) update(at time.Time, measured *bms.Reading, work float64) (urgent bool) {
+func (p *pack) update(at time.Time, measured *bms.Reading, work float64) (changed bool) {
 	dt := time.Duration(0)
 	if !p.updated.IsZero() {
 		dt = max(0, at.Sub(p.updated))

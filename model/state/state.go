@@ -1,7 +1,7 @@
 // Package state is the store: the single writer of the robot's state. It takes what the pollers observe,
 // what the loops sample and what people order, runs the fusion of each pack, sets the permits that follow
-// from it, and publishes an immutable snapshot of the whole robot, at most 50 times a second, and at once
-// when a status, a fault or a permit has changed.
+// from it, and publishes an immutable snapshot of the whole robot: at once when a pack was read or a status, a
+// fault or a permit has changed, and at most 50 times a second when only joints have moved.
 package state
 
 import (
@@ -18,7 +18,8 @@ import (
 )
 
 const (
-	publishEvery = 20 * time.Millisecond  // between two snapshots that differ in figures only
+	publishEvery = 20 * time.Millisecond  // between two snapshots that differ in the joints' figures only
+	freshEvery   = 5 * time.Millisecond   // between two that differ in the packs' figures only
 	tickEvery    = 100 * time.Millisecond // between two looks at what has gone silent
 )
 
@@ -53,8 +54,7 @@ type Store struct {
 	safety  model.Safety
 	seq     uint64
 	shown   time.Time // when the last snapshot was published
-	pending bool      // figures have changed since
-	urgent  bool      // something that must be seen at once has changed since
+	news    news      // what has changed since
 
 	latest  atomic.Pointer[model.Snapshot]
 	mu      sync.Mutex
@@ -62,6 +62,27 @@ type Store struct {
 
 	orders chan order
 	done   chan struct{} // closed when Run has ended
+}
+
+// news says how soon a change is to be seen.
+type news uint8
+
+const (
+	nothing news = iota
+	moved        // joints: within publishEvery
+	read         // packs: within freshEvery
+	urgent       // a status, a fault or a permit: at once
+)
+
+// wait is the least time between two snapshots for such news.
+func (n news) wait() time.Duration {
+	switch n {
+	case moved:
+		return publishEvery
+	case read:
+		return freshEvery
+	}
+	return 0
 }
 
 type order struct {
@@ -131,12 +152,14 @@ func (s *Store) Run(ctx context.Context) error {
 			s.finish()
 			return nil
 		}
+		if s.news == nothing {
+			continue
+		}
 		now := time.Now()
-		switch since := now.Sub(s.shown); {
-		case s.urgent, s.pending && since >= publishEvery:
+		if left := s.news.wait() - now.Sub(s.shown); left > 0 {
+			due.Reset(left)
+		} else {
 			s.publish(now)
-		case s.pending:
-			due.Reset(publishEvery - since)
 		}
 	}
 }
@@ -160,7 +183,7 @@ func (s *Store) finish() {
 func (s *Store) observe(o bms.Observation) {
 	for _, p := range s.packs {
 		if p.state.Name == o.Pack {
-			s.note(p.observe(o, s.work(p)))
+			s.note(p.observe(o, s.work(p)), read)
 			s.permit()
 			return
 		}
@@ -169,7 +192,7 @@ func (s *Store) observe(o bms.Observation) {
 
 func (s *Store) tick(at time.Time) {
 	for _, p := range s.packs {
-		s.note(p.tick(at, s.work(p)))
+		s.note(p.tick(at, s.work(p)), moved)
 	}
 	s.permit()
 }
@@ -190,7 +213,7 @@ func (s *Store) work(p *pack) float64 {
 
 func (s *Store) sample(m *motor.Sample) {
 	g := &s.groups[m.Group]
-	urgent := g.Connected != m.Connected || g.Trajectory.Changed != m.Trajectory.Changed ||
+	changed := g.Connected != m.Connected || g.Trajectory.Changed != m.Trajectory.Changed ||
 		g.Trajectory.Active != m.Trajectory.Active || g.Trajectory.ID != m.Trajectory.ID
 	if m.Connected && !g.Connected {
 		if identify := s.config.Groups[m.Group].Identity; identify != nil {
@@ -209,17 +232,19 @@ func (s *Store) sample(m *motor.Sample) {
 	}
 	for i := range m.N {
 		j := &g.Joints[i]
-		urgent = urgent || j.Withheld != m.Joints[i].Withheld || j.Limited != m.Joints[i].Limited ||
+		changed = changed || j.Withheld != m.Joints[i].Withheld || j.Limited != m.Joints[i].Limited ||
 			j.Feedback.Faults != m.Joints[i].Feedback.Faults
 		j.JointSample = m.Joints[i]
 	}
-	s.note(urgent)
+	s.note(changed, moved)
 }
 
-// note remembers that something is to be published, at once if urgent.
-func (s *Store) note(urgent bool) {
-	s.pending = true
-	s.urgent = s.urgent || urgent
+// note remembers that something is to be published: at once if it has changed what people act on.
+func (s *Store) note(changed bool, otherwise news) {
+	if changed {
+		otherwise = urgent
+	}
+	s.news = max(s.news, otherwise)
 }
 
 // permit sets on every joint what follows from the packs that feed it: any of them lost or empty stops it.
@@ -253,7 +278,7 @@ func (s *Store) publish(at time.Time) {
 	for _, word := range s.joints {
 		snap.Safety.Withheld |= word.Reasons()
 	}
-	s.shown, s.pending, s.urgent = at, false, false
+	s.shown, s.news = at, nothing
 	s.latest.Store(snap)
 	s.mu.Lock()
 	close(s.changed)
