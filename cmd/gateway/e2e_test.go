@@ -185,9 +185,9 @@ func TestEStopStopsAndOnlyItsReleaseFrees(t *testing.T) {
 	publish(t, r.port, base+"estop/engage", `{"reason":"test","source":"me"}`)
 	eventually(t, 5*time.Second, "no output", func() bool { return r.outputs(t) == 0 })
 	r.withheld(t, "estop")
-	if s := parse(r.sub.last(base + "safety/state")); !s.at("estop_engaged").true() {
-		t.Errorf("safety/state %v", s.v)
-	}
+	eventually(t, 5*time.Second, "safety/state says so", func() bool {
+		return parse(r.sub.last(base+"safety/state")).at("estop_engaged").true()
+	})
 	publish(t, r.port, base+"joint_trajectory", swing("b"))
 	eventually(t, 5*time.Second, "refused with its reason", func() bool {
 		return strings.Contains(r.sub.last(base+"rsp/test"), "estop")

@@ -1,6 +1,7 @@
 package sbs
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -215,11 +216,7 @@ func (p *Pack) ask(ctx context.Context, it *item) error {
 		}
 		it.take(data)
 	case it.isText():
-		data, err := p.dev.ReadBlock(ctx, it.cmd, MaxText, MaxText)
-		if err != nil {
-			return err
-		}
-		it.take(data)
+		return p.readText(ctx, it)
 	default:
 		word, err := p.readWord(ctx, it)
 		if err != nil {
@@ -230,9 +227,31 @@ func (p *Pack) ask(ctx context.Context, it *item) error {
 	return nil
 }
 
+// readText reads a text. One that differs from the one before means another pack, and is believed only if
+// it reads the same twice.
+func (p *Pack) readText(ctx context.Context, it *item) error {
+	data, err := p.dev.ReadBlock(ctx, it.cmd, MaxText, MaxText)
+	if err != nil {
+		return err
+	}
+	if !it.good.IsZero() && !bytes.Equal(data, it.block) {
+		first := bytes.Clone(data)
+		if data, err = p.dev.ReadBlock(ctx, it.cmd, MaxText, MaxText); err != nil {
+			return err
+		}
+		if !bytes.Equal(data, first) {
+			err = fmt.Errorf("register 0x%02x: %q, then %q: %w", it.cmd, first, data, link.Implausible)
+			p.dev.Counters().Failed(err)
+			return err
+		}
+	}
+	it.take(data)
+	return nil
+}
+
 // readWord reads a word and, if it differs from the one before by more than a pack can change, or may
-// change what others mean, twice more. That is needed where there is no packet error code; where there is
-// one it catches the one damaged frame in 256 that still fits its code.
+// change what others mean, again until two more are like it. That is needed where there is no packet error
+// code; where there is one it catches the one damaged frame in 256 that still fits its code.
 func (p *Pack) readWord(ctx context.Context, it *item) (uint16, error) {
 	was, known := it.word, !it.good.IsZero()
 	word, err := p.dev.ReadWord(ctx, it.cmd)
@@ -240,14 +259,14 @@ func (p *Pack) readWord(ctx context.Context, it *item) (uint16, error) {
 	if err != nil || !odd() {
 		return word, err
 	}
-	for equal, again := 0, 0; again < 4; again++ {
+	for alike, again := 0, 0; again < 4; again++ {
 		before := word
 		if word, err = p.dev.ReadWord(ctx, it.cmd); err != nil || !odd() {
 			return word, err
 		}
-		if word != before {
-			equal = 0
-		} else if equal++; equal == 2 && p.credible(it.cmd, word) {
+		if jumps(it.cmd, before, word) {
+			alike = 0
+		} else if alike++; alike == 2 && p.credible(it.cmd, word) {
 			return word, nil
 		}
 	}

@@ -339,6 +339,79 @@ func TestPECIsTriedAndNotBelieved(t *testing.T) {
 	}
 }
 
+func TestPECNeitherThereNorMissingIsABadLink(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		r := newRig(t, Defaults(), nil)
+		r.SpoilPEC(1 << 30)
+		for range 5 {
+			if got, err := r.poll(time.Second); !errors.Is(err, link.PEC) || got.Present {
+				t.Errorf("%v, present %v", err, got.Present)
+			}
+		}
+		r.SpoilPEC(0)
+		r.poll(time.Second)
+		r.must(time.Second)
+	})
+}
+
+func TestPackWithoutSpecificationIsReadWithoutPECAfterSomeTries(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		r := newRig(t, Defaults(), nil)
+		r.fail = func(cmd byte) error {
+			if cmd == CmdSpecificationInfo {
+				return link.NACK
+			}
+			return nil
+		}
+		for i := range mostRefusals {
+			got, err := r.poll(100 * time.Millisecond)
+			if met := i == mostRefusals-1; got.Present != met || (err == nil) != met {
+				t.Errorf("try %d: present %v, %v", i, got.Present, err)
+			}
+		}
+		if r.driver.PECActive() {
+			t.Error("PEC in use")
+		}
+	})
+}
+
+func TestGaugeOfAnUnknownTypeIsReadByWhatItHas(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		for cells, want := range map[int]Chip{3: ChipBQ40Z50, 6: ChipBQ40Z80} {
+			p := with(func(p *Params) { p.Chip = ChipBQ4050 })
+			if cells > 4 {
+				p.Chip = ChipBQ40Z80
+			}
+			r := newRig(t, p, func(c *plant.PackConfig) { c.Cells, c.E0, c.E1 = cells, 25.2, -4 })
+			r.driver.params.Chip = ChipAuto
+			if p.Chip == ChipBQ4050 { // it has no DAStatus3
+				r.fail = func(cmd byte) error {
+					if cmd == CmdBlockAccess && r.Sim.sub == MACDAStatus3 {
+						r.selected = false
+					}
+					return nil
+				}
+			}
+			if got := r.must(time.Second); r.driver.chip != want || len(got.Cells) != cells {
+				t.Errorf("%d cells: %v with %v", cells, r.driver.chip, got.Cells)
+			}
+		}
+	})
+}
+
+func TestCutAnswersAreReadAgain(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		r := newRig(t, Defaults(), nil)
+		before := r.must(time.Second)
+		r.Cut(2)
+		got := r.must(time.Second)
+		near(t, "voltage", float64(got.Voltage), float64(before.Voltage), 0.01)
+		if n := r.counters.Counts().Failures[link.PEC]; n != 2 {
+			t.Errorf("%d packet errors, want 2", n)
+		}
+	})
+}
+
 func TestPECIsNotGivenUpForErrors(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		r := newRig(t, Defaults(), nil)
@@ -568,6 +641,44 @@ func TestWithoutPECAJumpIsConfirmed(t *testing.T) {
 	})
 }
 
+func TestNoisyCurrentIsFollowedAfterAStep(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		r := newRig(t, Defaults(), nil)
+		r.must(time.Second)
+		random := rand.New(rand.NewPCG(5, 6))
+		r.fail = func(byte) error { // another value at each transaction
+			r.gauge.current = unit.Amperes(-20 + random.NormFloat64()/10)
+			return nil
+		}
+		for range 50 {
+			near(t, "current", float64(r.must(20*time.Millisecond).Current), -20, 1)
+		}
+	})
+}
+
+func TestShortRefusalDropsNothing(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		r := newRig(t, Defaults(), nil)
+		r.must(time.Second)
+		r.fail = func(cmd byte) error {
+			if cmd == CmdVoltage {
+				return link.NACK
+			}
+			return nil
+		}
+		for range 50 {
+			if _, err := r.poll(20 * time.Millisecond); !errors.Is(err, link.NACK) {
+				t.Errorf("%v, want no acknowledgement", err)
+			}
+		}
+		r.fail = nil
+		r.must(20 * time.Millisecond)
+		if got := r.must(20 * time.Millisecond); !unit.Known(got.Voltage) || r.reads[CmdVoltage] < 100 {
+			t.Errorf("voltage %v after %d questions", got.Voltage, r.reads[CmdVoltage])
+		}
+	})
+}
+
 // For ten minutes one bit in a hundred is damaged: whatever is told is what the gauge had in that second.
 func TestNoDamagedValueIsTold(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
@@ -621,11 +732,10 @@ func TestLostPortAndCancelledContextEndTheReadAtOnce(t *testing.T) {
 		r := newRig(t, Defaults(), nil)
 		r.must(time.Second)
 		r.fail = func(cmd byte) error { return link.Closed }
-		before := len(r.reads)
-		if _, err := r.poll(time.Second); !link.Lost(err) {
-			t.Errorf("%v, want the port lost", err)
+		before := r.bits
+		if _, err := r.poll(time.Second); !link.Lost(err) || r.bits-before > 60 {
+			t.Errorf("%v after %d bits, want the port lost at the first", err, r.bits-before)
 		}
-		_ = before
 		r.fail = nil
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()

@@ -79,8 +79,8 @@ func (p Params) Check() error {
 	want(p.CurrentMultiplier > 0 && p.CurrentMultiplier <= 1000, "current_multiplier", p.CurrentMultiplier, "above 0, to 1000")
 	want(p.VoltageMultiplier > 0 && p.VoltageMultiplier <= 1000, "voltage_multiplier", p.VoltageMultiplier, "above 0, to 1000")
 	want(p.CurrentDeadband >= 0 && p.CurrentDeadband <= 10, "current_deadband", p.CurrentDeadband, "0 to 10 A")
-	within("normal_period", p.NormalPeriod, 100*time.Millisecond, normalLimit)
-	within("slow_period", p.SlowPeriod, time.Second, slowLimit)
+	within("normal_period", p.NormalPeriod, 100*time.Millisecond, normalLimit/2)
+	within("slow_period", p.SlowPeriod, time.Second, slowLimit/2)
 	within("absent_after", p.AbsentAfter, time.Second, time.Hour)
 	within("gap", p.Gap, 0, 100*time.Millisecond)
 	want(!p.SplitTransactions || p.PEC == PECOff, "split_transactions", true,

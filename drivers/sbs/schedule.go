@@ -41,9 +41,10 @@ type item struct {
 	block   []byte
 	changed bool // by the last good answer
 
-	refused  bool // by the last poll that asked
-	refusals int  // in a row
-	dropped  bool // it is not there
+	refused  bool      // by the last poll that asked
+	refusals int       // in a row
+	counted  time.Time // the last of them
+	dropped  bool      // it is not there
 }
 
 func (it *item) isText() bool { return it.cmd >= CmdManufacturerName && it.cmd <= CmdDeviceChemistry }
@@ -160,11 +161,13 @@ func (p *Pack) pointless(it *item, all bool) bool {
 	return false
 }
 
-// countRefusals drops what is refused again and again while others answer.
+// countRefusals drops what is refused again and again while others answer. Refusals at short intervals
+// count as one: a gauge may be busy for some tenths of a second.
 func (p *Pack) countRefusals(at time.Time) {
 	for i := range p.items {
 		it := &p.items[i]
-		if it.refused && p.heard.Equal(at) {
+		if it.refused && p.heard.Equal(at) && at.Sub(it.counted) >= p.params.NormalPeriod/2 {
+			it.counted = at
 			it.refusals++
 			it.dropped = it.refusals >= mostRefusals
 		}

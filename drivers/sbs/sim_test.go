@@ -259,6 +259,15 @@ func TestSimEchoesSubCommandsAndObeysOnlyUnsealed(t *testing.T) {
 	}
 }
 
+func TestSimSwapsBytesUnderARightPEC(t *testing.T) {
+	b := newBench(Defaults(), nil)
+	want := b.word(t, CmdVoltage)
+	b.SwapBytes(true)
+	if got := b.word(t, CmdVoltage); got != want>>8|want<<8 {
+		t.Errorf("0x%04x, want 0x%04x swapped", got, want)
+	}
+}
+
 func TestSimTruthIsJSON(t *testing.T) {
 	b := newBench(Defaults(), nil)
 	b.Busy(3)

@@ -77,14 +77,14 @@ func TestEveryFaultOfTheParametersIsTold(t *testing.T) {
 		"{current_multiplier: 0, voltage_multiplier: -1}": {"current_multiplier: 0", "voltage_multiplier: -1"},
 		"{current_multiplier: .nan}":                      {"current_multiplier: NaN"},
 		"{nominal_voltage: -1, current_deadband: 11}":     {"nominal_voltage: -1", "current_deadband: 11"},
-		"{normal_period: 10s, slow_period: 1ms}":          {"normal_period: 10s, want 100ms to 5s", "slow_period: 1ms"},
+		"{normal_period: 10s, slow_period: 1ms}":          {"normal_period: 10s, want 100ms to 2.5s", "slow_period: 1ms"},
 		"{absent_after: 0s, gap: 1s}":                     {"absent_after: 0s", "gap: 1s"},
 		"{split_transactions: true}":                      {"pec: off"},
 		"{pec: maybe}":                                    {`"maybe" is none of [auto on off]`},
 		"{chip: bq20z65}":                                 {"bq20z65"},
 		"{write_policy: always}":                          {"always"},
 		"{technology: potato}":                            {"potato"},
-		"{addres: 11}":                                    {"addres"},
+		"{adr: 11}":                                       {"adr"},
 	} {
 		err := registry.Check("sbs", node(t, text))
 		if err == nil {

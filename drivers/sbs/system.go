@@ -29,17 +29,6 @@ const (
 // Batteries is a set of the batteries A to D of a system manager, in bits 0 to 3.
 type Batteries uint8
 
-// Letters lists the batteries in b: "AC".
-func (b Batteries) Letters() string {
-	var letters []byte
-	for i := range 4 {
-		if b&(1<<i) != 0 {
-			letters = append(letters, 'A'+byte(i))
-		}
-	}
-	return string(letters)
-}
-
 // SystemState is BatterySystemState of a manager (Smart Battery System Manager Specification 1.1).
 type SystemState uint16
 

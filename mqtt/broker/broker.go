@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"sync/atomic"
 	"time"
 
 	mochi "github.com/mochi-mqtt/server/v2"
@@ -95,7 +96,21 @@ func (b *Broker) Run(ctx context.Context) error {
 		return fmt.Errorf("broker: %w", err)
 	}
 	<-ctx.Done()
+	b.drain()
 	return b.server.Close()
+}
+
+// drain lets the clients take what is on its way to them: the last messages before the end are worth most.
+// The library tells no queue's length, so it is taken to be empty when nothing has been sent for a while.
+func (b *Broker) drain() {
+	const still, longest = 25 * time.Millisecond, 250 * time.Millisecond
+	for end, last := time.Now().Add(longest), int64(-1); time.Now().Before(end); time.Sleep(still) {
+		sent := atomic.LoadInt64(&b.server.Info.PacketsSent)
+		if sent == last {
+			return
+		}
+		last = sent
+	}
 }
 
 // Close stops listening. It is for a broker that is never run.

@@ -118,6 +118,9 @@ func hold(t *testing.T, s *model.Snapshot, truth *truth) int {
 		off("a cell", float64(v), float64(q.Cells[i]), 0.5)
 	}
 	for i := range s.Groups[0].Joints {
+		if !s.Groups[0].Connected { // the last values, said to be old
+			break
+		}
 		j := &s.Groups[0].Joints[i]
 		off(j.Name, float64(j.Feedback.Position), truth.Joints[i].Position, 1)
 		off(j.Name+"'s supply", float64(j.Feedback.Voltage), truth.Joints[i].Supply, 2)

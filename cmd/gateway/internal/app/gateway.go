@@ -64,8 +64,8 @@ type Gateway struct {
 
 // New builds a gateway. It opens the addresses that it listens on, makes the pseudo terminals of simulated
 // ports, and touches no hardware.
-func New(cfg *configs.File, reg *drivers.Registry, build Build, log *slog.Logger) (g *Gateway, err error) {
-	g = &Gateway{
+func New(cfg *configs.File, reg *drivers.Registry, build Build, log *slog.Logger) (_ *Gateway, err error) {
+	g := &Gateway{
 		cfg: cfg, reg: reg, log: log, build: build, start: time.Now(), counters: map[string]*link.Counters{},
 		ports: map[string]*sim.PTY{}, newPacer: func(period time.Duration) pacer { return loop.NewKernel(period) },
 	}

@@ -31,7 +31,7 @@ type Served struct{ Bus, Path, What string }
 
 // NewSim makes the device nodes; they answer once it runs. listen is the address of the truth page, empty
 // for none.
-func NewSim(cfg *configs.File, reg *drivers.Registry, listen string, log *slog.Logger) (s *Sim, err error) {
+func NewSim(cfg *configs.File, reg *drivers.Registry, listen string, log *slog.Logger) (_ *Sim, err error) {
 	w, err := newWorld(cfg, reg, cfg.Serves)
 	if err != nil {
 		return nil, err
@@ -39,7 +39,7 @@ func NewSim(cfg *configs.File, reg *drivers.Registry, listen string, log *slog.L
 	if w == nil {
 		return nil, errors.New("nothing to simulate: simulate names no device")
 	}
-	s = &Sim{world: w, log: log, ports: map[string]*sim.PTY{}}
+	s := &Sim{world: w, log: log, ports: map[string]*sim.PTY{}}
 	defer func() {
 		if err != nil {
 			s.Close()
