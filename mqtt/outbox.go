@@ -13,6 +13,14 @@ const heartbeat = 30 * time.Second
 // again is when a message is offered anew that found no room.
 const again = 50 * time.Millisecond
 
+// A stream keeps its rate on average. One message may come early by this part of its period, so that a
+// measurement is told when it comes and not later; and one that is due waits for the next measurement for that
+// part at the longest.
+const (
+	early    = 4
+	lateness = 2
+)
+
 // outbox remembers what was published on each topic, and so knows what is due.
 type outbox struct {
 	topics  map[string]*published
@@ -27,6 +35,8 @@ type published struct {
 	payload []byte
 	mark    uint64
 	at      time.Time // zero: it is due, whatever the payload
+	next    time.Time // from when on a stream may be published again
+	fresh   int64     // of the message that was last offered
 	pass    uint64    // in which it was last offered
 }
 
@@ -57,14 +67,26 @@ func (o *outbox) offer(messages []wire.Message, now time.Time, all bool, send fu
 		p := o.topic(m.Topic)
 		p.pass, p.retain = o.pass, m.Retain
 		qos, from, is := p.due(m, all)
+		known := m.Fresh == p.fresh // offered before, and so no longer fresh
+		wait := time.Duration(0)
+		if m.Fresh != 0 && !from.IsZero() {
+			wait = m.Period / lateness
+		}
+		p.fresh = m.Fresh
 		switch {
 		case !is:
 		case from.After(now):
-			sooner(from)
+			sooner(from.Add(wait))
+		case known && now.Before(from.Add(wait)):
+			sooner(from.Add(wait))
 		case send(m, qos) == full:
 			sooner(now.Add(again))
 		default: // sent; or dropped, and then reset makes it due again
 			p.payload, p.mark, p.at = append(p.payload[:0], m.Payload...), m.Mark, now
+			if off := p.next.Sub(now); off > m.Period/early || off < -m.Period/lateness {
+				p.next = now // news, or after a pause: another grid
+			}
+			p.next = p.next.Add(m.Period)
 		}
 	}
 	o.clear(send, func() { sooner(now.Add(again)) })
@@ -93,8 +115,10 @@ func (p *published) due(m *wire.Message, all bool) (qos byte, from time.Time, is
 		return 0, time.Time{}, false
 	case changed && all:
 		return 0, time.Time{}, true
+	case changed && m.Fresh != 0:
+		return 0, p.next.Add(-m.Period / early), true
 	case changed:
-		return 0, p.at.Add(m.Period), true
+		return 0, p.next, true
 	}
 	return 0, p.at.Add(heartbeat), true
 }

@@ -130,3 +130,30 @@ func TestPassWithNothingDueDoesNotAllocate(t *testing.T) {
 		t.Errorf("a pass without anything due allocates %v times, want 0", n)
 	}
 }
+
+// A measurement comes every 20 ms and may be told every 100 ms; snapshots of other things come in between.
+// Each message must tell a measurement at the moment it came, and the rate must hold.
+func TestStreamTellsAMeasurementWhenItComes(t *testing.T) {
+	o := newOutbox()
+	start := time.Unix(1000, 0)
+	var late []time.Duration
+	for at := time.Duration(0); at < 10*time.Second; at += 5 * time.Millisecond {
+		measured := at.Truncate(20 * time.Millisecond)
+		m := wire.Message{
+			Topic: "s", Payload: []byte(measured.String()), Period: 100 * time.Millisecond,
+			Fresh: start.Add(measured).UnixNano(),
+		}
+		o.offer([]wire.Message{m}, start.Add(at), false, func(*wire.Message, byte) delivery {
+			late = append(late, at-measured)
+			return sent
+		})
+	}
+	for i, d := range late {
+		if d != 0 {
+			t.Fatalf("message %d tells a measurement %v after it came", i, d)
+		}
+	}
+	if n := len(late); n < 99 || n > 101 {
+		t.Errorf("%d messages in 10 s, want 10 a second", n)
+	}
+}

@@ -16,12 +16,13 @@ import (
 )
 
 // The wait before a lost bus is opened again doubles from firstRetry to lastRetry. A bus on which every
-// pack has been silent for stuckAfter polls in a row is opened anew too: an adapter can hang while its
-// device node lives on.
+// pack has been silent for stuckAfter, and for stuckPolls polls in a row, is opened anew too: an adapter can
+// hang while its device node lives on.
 const (
 	firstRetry = 100 * time.Millisecond
 	lastRetry  = 5 * time.Second
-	stuckAfter = 3
+	stuckAfter = 2 * time.Second
+	stuckPolls = 3
 )
 
 // Pack is one pack on the bus.
@@ -51,8 +52,9 @@ type Poller struct {
 	bus    io.Closer // nil while the bus is not open
 	packs  []bms.Pack
 	due    []time.Time
-	misses []int // by pack, in a row
-	quiet  int   // failed polls of any pack since the last good one
+	misses []int     // by pack, in a row
+	quiet  int       // failed polls of any pack since the last good one
+	heard  time.Time // the last good one, or the opening
 	retry  time.Duration
 	openAt time.Time
 	fault  string // of the last failure to open, so that a standing one is logged once
@@ -108,7 +110,7 @@ func (p *Poller) open(at time.Time) {
 		}
 		return
 	}
-	p.bus, p.packs, p.fault, p.quiet = bus, packs, "", 0
+	p.bus, p.packs, p.fault, p.quiet, p.heard = bus, packs, "", 0, at
 }
 
 // lose closes the bus; it is opened again after a wait.
@@ -146,7 +148,7 @@ func (p *Poller) poll(ctx context.Context, i int, at time.Time) {
 	}
 	before := p.misses[i]
 	if o.Err == nil {
-		p.misses[i], p.quiet, p.retry = 0, 0, firstRetry
+		p.misses[i], p.quiet, p.heard, p.retry = 0, 0, at, firstRetry
 	} else {
 		p.misses[i]++
 		p.quiet++
@@ -162,7 +164,7 @@ func (p *Poller) poll(ctx context.Context, i int, at time.Time) {
 	case p.config.Out <- o:
 	case <-ctx.Done():
 	}
-	if p.bus != nil && o.Err != nil && (link.Lost(o.Err) || p.quiet >= stuckAfter*len(p.packs)) {
+	if p.bus != nil && o.Err != nil && (link.Lost(o.Err) || p.quiet >= stuckPolls*len(p.packs) && at.Sub(p.heard) >= stuckAfter) {
 		p.lose(at, o.Err)
 	}
 }

@@ -49,12 +49,15 @@ func (v *view) append(dst []Message, s *model.Snapshot) []Message {
 	for i := range s.Packs {
 		dst = v.appendPack(dst, &s.Packs[i], v.pack(i, s.Packs[i].Name), s.At)
 	}
-	n, connected := 0, uint64(0)
+	n, connected, sampled := 0, uint64(0), time.Time{}
 	for i := range s.Groups {
 		g := &s.Groups[i]
 		connected <<= 1
 		if g.Connected {
 			connected++
+		}
+		if g.At.After(sampled) {
+			sampled = g.At
 		}
 		for j := range g.Joints {
 			dst = v.appendJoint(dst, g, &g.Joints[j], v.joint(n, g.Joints[j].Name))
@@ -64,7 +67,7 @@ func (v *view) append(dst []Message, s *model.Snapshot) []Message {
 	if n > 0 {
 		from := len(v.buf)
 		v.buf = AppendJointState(v.buf, s.Groups)
-		dst = append(dst, v.message(from, Message{Topic: v.jointState, Retain: true, Period: v.periods.Joints, Mark: connected}))
+		dst = append(dst, v.message(from, Message{Topic: v.jointState, Retain: true, Period: v.periods.Joints, Mark: connected, Fresh: fresh(sampled)}))
 	}
 	if id, ratio, mark := progress(s); id != 0 && ratio > 0 {
 		from := len(v.buf)
@@ -74,6 +77,14 @@ func (v *view) append(dst []Message, s *model.Snapshot) []Message {
 	from := len(v.buf)
 	v.buf = AppendSafety(v.buf, s)
 	return append(dst, v.message(from, Message{Topic: v.safety, Retain: true, QoS: 1}))
+}
+
+// fresh is the instant of a measurement as Message.Fresh has it.
+func fresh(at time.Time) int64 {
+	if at.IsZero() {
+		return 0
+	}
+	return at.UnixNano()
 }
 
 // message completes m with what was appended to the buffer since from.
@@ -86,7 +97,7 @@ func (v *view) appendPack(dst []Message, p *bms.State, t *packTopics, at time.Ti
 	mark := batteryMark(p)
 	from := len(v.buf)
 	v.buf = AppendBatteryState(v.buf, p)
-	dst = append(dst, v.message(from, Message{Topic: t.state, Retain: true, QoS: 1, Period: v.periods.Battery, Mark: mark}))
+	dst = append(dst, v.message(from, Message{Topic: t.state, Retain: true, QoS: 1, Period: v.periods.Battery, Mark: mark, Fresh: fresh(p.At)}))
 	for k := range Segments(p) {
 		if k == len(t.segments) {
 			name := p.Name + "_s" + string(rune('0'+k))
@@ -94,7 +105,7 @@ func (v *view) appendPack(dst []Message, p *bms.State, t *packTopics, at time.Ti
 		}
 		from := len(v.buf)
 		v.buf = AppendSegment(v.buf, p, k)
-		dst = append(dst, v.message(from, Message{Topic: t.segments[k], Retain: true, QoS: 1, Period: v.periods.Battery, Mark: mark}))
+		dst = append(dst, v.message(from, Message{Topic: t.segments[k], Retain: true, QoS: 1, Period: v.periods.Battery, Mark: mark, Fresh: fresh(p.At)}))
 	}
 	from = len(v.buf)
 	v.buf = AppendEstimate(v.buf, p, at)

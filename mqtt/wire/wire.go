@@ -54,6 +54,10 @@ type Message struct {
 	Mark uint64
 
 	Class Class
+
+	// Fresh, of a stream, changes when what it tells was measured anew; 0 does not say. A message that is due
+	// waits a little for the next measurement rather than tell the last one late.
+	Fresh int64
 }
 
 // Class says what a publication is, for counting.
