@@ -161,15 +161,27 @@ func mountedAt(path string) (server int, mounted bool, err error) {
 	return server, mounted, nil
 }
 
-// alive reports whether a process runs: is there, and did not end without its parent noticing (proc(5),
-// stat: the state follows the name in parentheses).
+// alive reports whether a process runs: it is there, has not ended, and is not about to, killed but held by
+// a system call that nothing ends (proc(5), status: SIGKILL is pending).
 func alive(pid int) bool {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		return false
 	}
-	_, state, _ := strings.Cut(string(stat[bytes.LastIndexByte(stat, ')')+1:]), " ")
-	return !strings.HasPrefix(state, "Z") && !strings.HasPrefix(state, "X")
+	for line := range strings.Lines(string(status)) {
+		key, value, _ := strings.Cut(line, ":")
+		switch value = strings.TrimSpace(value); key {
+		case "State":
+			if strings.HasPrefix(value, "Z") || strings.HasPrefix(value, "X") {
+				return false
+			}
+		case "ShdPnd":
+			if pending, err := strconv.ParseUint(value, 16, 64); err == nil && pending&(1<<(unix.SIGKILL-1)) != 0 {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // FUSE, protocol 7.31 (linux/fuse.h), little endian as all machines that Go's Linux port and this project

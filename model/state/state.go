@@ -19,7 +19,7 @@ import (
 
 const (
 	publishEvery = 20 * time.Millisecond  // between two snapshots that differ in the joints' figures only
-	freshEvery   = 5 * time.Millisecond   // between two that differ in the packs' figures only
+	freshEvery   = time.Millisecond       // between two that differ in the packs' figures only
 	tickEvery    = 100 * time.Millisecond // between two looks at what has gone silent
 )
 
@@ -47,14 +47,14 @@ type Config struct {
 
 // Store is the writer. Latest, Changed and the orders may be used from any goroutine.
 type Store struct {
-	config  Config
-	packs   []*pack
-	groups  []motor.State
-	joints  map[string]*permit.Word
-	safety  model.Safety
-	seq     uint64
-	shown   time.Time // when the last snapshot was published
-	news    news      // what has changed since
+	config Config
+	packs  []*pack
+	groups []motor.State
+	joints map[string]*permit.Word
+	safety model.Safety
+	seq    uint64
+	shown  time.Time // when the last snapshot was published
+	news   news      // what has changed since
 
 	latest  atomic.Pointer[model.Snapshot]
 	mu      sync.Mutex
