@@ -40,11 +40,11 @@ race:
 
 # A few seconds of search on each fuzz target, beyond the seeds that `unit` runs.
 fuzz:
-	@for pkg in $$($(GO) list ./...); do \
+	@mkdir -p build; for pkg in $$($(GO) list ./...); do \
 	  for target in $$($(GO) test -list '^Fuzz' $$pkg | grep ^Fuzz); do \
 	    echo "fuzz $$pkg $$target"; \
-	    $(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(or $(FUZZTIME),2s) $$pkg >build.fuzz.log 2>&1 || { cat build.fuzz.log; rm -f build.fuzz.log; exit 1; }; \
-	  done; done; rm -f build.fuzz.log
+	    $(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(or $(FUZZTIME),2s) $$pkg >build/fuzz.log 2>&1 || { cat build/fuzz.log; rm -f build/fuzz.log; exit 1; }; \
+	  done; done; rm -f build/fuzz.log
 
 # Everything that is promised to build, builds.
 cross:
@@ -52,9 +52,16 @@ cross:
 	  set -- $$(echo $$t | tr / ' '); echo "build $$t"; \
 	  CGO_ENABLED=0 GOOS=$$1 GOARCH=$$2 GOARM=$$3 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o build/cross/gateway-$$1-$$2$$3 ./cmd/gateway || exit 1; done
 
-# The figures: benchmarks with medians of five runs, and the end-to-end measurements.
-bench: build
-	$(GO) run ./cmd/gateway/internal/figures
+# The figures, as medians of COUNT runs, and the minute that the demo's memory takes once. Compare side by side:
+# machines are noisy.
+COUNT ?= 6
+BENCHSTAT := $(GO) run golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
+bench:
+	@mkdir -p build
+	$(GO) test -run '^$$' -bench . -benchmem -count $(COUNT) $$($(GO) list ./... | grep -v cmd/gateway$$) | tee build/bench.txt
+	$(GO) test -run '^$$' -bench 'Exec|Sample|Scrape' -benchtime 5x -count $(COUNT) ./cmd/gateway | tee -a build/bench.txt
+	$(GO) test -run '^$$' -bench 'Minute' -benchtime 1x ./cmd/gateway | tee -a build/bench.txt
+	$(BENCHSTAT) build/bench.txt
 
 clean:
 	rm -rf build
