@@ -1,6 +1,5 @@
 //go:build unix
 
-//nolint:misspell // mosquitto is a broker
 package mqtt
 
 import (

@@ -103,7 +103,7 @@ func start(t testing.TB, program string, args ...string) *process {
 		t.Fatal(err)
 	}
 	p.Stdout, p.Stderr = writer, writer
-	if err := p.Cmd.Start(); err != nil {
+	if err := p.Start(); err != nil {
 		t.Fatal(err)
 	}
 	writer.Close()
@@ -124,7 +124,7 @@ func start(t testing.TB, program string, args ...string) *process {
 		}
 	}()
 	go func() {
-		p.err = p.Cmd.Wait()
+		p.err = p.Wait()
 		<-all
 		reader.Close()
 		close(p.done)

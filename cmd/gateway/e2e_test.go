@@ -186,7 +186,7 @@ func TestEStopStopsAndOnlyItsReleaseFrees(t *testing.T) {
 	eventually(t, 5*time.Second, "no output", func() bool { return r.outputs(t) == 0 })
 	r.withheld(t, "estop")
 	eventually(t, 5*time.Second, "safety/state says so", func() bool {
-		return parse(r.sub.last(base+"safety/state")).at("estop_engaged").true()
+		return parse(r.sub.last(base + "safety/state")).at("estop_engaged").true()
 	})
 	publish(t, r.port, base+"joint_trajectory", swing("b"))
 	eventually(t, 5*time.Second, "refused with its reason", func() bool {

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"hilgate/drivers/sim"
 	"hilgate/model/link"
 )
@@ -236,24 +238,32 @@ func readUntil(p Port, want byte) error {
 
 func TestOpeningDropsWhatLayInThePort(t *testing.T) {
 	pty := terminal(t, peer(echo), sim.PTYConfig{Unpaced: true})
-	p := openPort(t, pty.Path(), Options{Timeout: time.Second})
-	exchange(t, p, []byte("seen"), 4)
+	fd, err := unix.Open(pty.Terminal(), unix.O_RDWR|unix.O_NOCTTY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fd)
+	p := openPort(t, pty.Path(), Options{})
 	if _, err := p.Write([]byte("stale")); err != nil {
 		t.Fatal(err)
 	}
-	if err := readUntil(p, 's'); err != nil { // it is on its way back
-		t.Fatal(err)
-	}
-	if _, err := p.Write([]byte("stale")); err != nil {
-		t.Fatal(err)
-	}
+	waitFor(t, "the answer to lie in the port", func() bool {
+		n, err := unix.IoctlGetInt(fd, unix.TIOCINQ)
+		return err == nil && n == len("stale")
+	})
 	p.Close()
-	p = openPort(t, pty.Path(), Options{Timeout: 50 * time.Millisecond})
-	if err := p.ResetInputBuffer(); err != nil {
-		t.Fatal(err)
-	}
+	p = openPort(t, pty.Path(), Options{Timeout: time.Second})
 	if got := exchange(t, p, []byte{0x7f}, 1); got[0] != 0x7f {
 		t.Errorf("first byte after opening is 0x%02x, want 0x7f", got[0])
+	}
+}
+
+func waitFor(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); !done(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("waited in vain for ", what)
+		}
 	}
 }
 

@@ -415,7 +415,7 @@ func TestNodeOfAServerThatWasKilledIsReplaced(t *testing.T) {
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = unmount(path) }) // or nothing could remove the folder, should this fail
+	t.Cleanup(func() { _ = unmount(path) })            // or nothing could remove the folder, should this fail
 	line, err := bufio.NewReader(out).ReadString('\n') // it hangs now
 	if err != nil {
 		t.Error(line, err)

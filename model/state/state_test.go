@@ -2,6 +2,7 @@ package state
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"testing"
@@ -333,7 +334,7 @@ func TestTheLastSnapshotHasWhatCameBeforeTheEnd(t *testing.T) {
 		if got := r.main().Reading.Voltage; got != 15 {
 			t.Errorf("last snapshot has %v V", got)
 		}
-		if err := r.Recharge("main", true); err != ErrStopping {
+		if err := r.Recharge("main", true); !errors.Is(err, ErrStopping) {
 			t.Errorf("an order after the end: %v", err)
 		}
 	})

@@ -295,18 +295,23 @@ func (g *Gateway) Ports() []Served {
 }
 
 // Close gives back what New has opened, for a gateway that does not run.
-func (g *Gateway) Close() error {
-	var errs []error
+func (g *Gateway) Close() {
 	for _, p := range sorted(g.ports) {
-		errs = append(errs, p.Close())
+		g.closed(p.Close())
 	}
 	if g.broker != nil {
-		errs = append(errs, g.broker.Close())
+		g.closed(g.broker.Close())
 	}
 	if g.http != nil {
 		g.http.Close()
 	}
-	return errors.Join(errs...)
+}
+
+// closed says what did not close; nothing can be done about it.
+func (g *Gateway) closed(err error) {
+	if err != nil && !errors.Is(err, net.ErrClosed) {
+		g.log.Warn("does not close", "err", err)
+	}
 }
 
 // Run runs the gateway until ctx ends, and stops it in order. Once hurry is closed, only motion is waited for.

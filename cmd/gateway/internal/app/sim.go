@@ -116,16 +116,21 @@ func (s *Sim) Run(ctx context.Context, hurry <-chan struct{}) error {
 }
 
 // Close takes the device nodes away.
-func (s *Sim) Close() error {
-	var errs []error
+func (s *Sim) Close() {
 	for _, n := range s.nodes {
-		errs = append(errs, n.Close())
+		s.closed(n.Close())
 	}
 	for _, p := range sorted(s.ports) {
-		errs = append(errs, p.Close())
+		s.closed(p.Close())
 	}
 	if s.http != nil {
 		s.http.Close()
 	}
-	return errors.Join(errs...)
+}
+
+// closed says what did not close: a device node that stays behind is in the way of the next one.
+func (s *Sim) closed(err error) {
+	if err != nil {
+		s.log.Warn("does not close", "err", err)
+	}
 }

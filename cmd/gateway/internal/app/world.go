@@ -146,17 +146,14 @@ func (w *world) tells(name, driver string, simulator any) {
 // add hangs a device on a serial line. Several share it as on one wire: each hears all, and the one that is
 // addressed answers.
 func (s *simBus) add(p sim.Peer) {
-	switch shared := s.peer.(type) {
-	case nil:
+	if s.peer == nil {
 		s.peer = p
-	case party:
-		s.peer = append(shared, p)
-	default:
-		s.peer = party{shared, p}
+		return
 	}
+	s.peer = party{s.peer, p}
 }
 
-type party []sim.Peer
+type party [2]sim.Peer
 
 func (all party) Feed(dst, in []byte) []byte {
 	for _, p := range all {
