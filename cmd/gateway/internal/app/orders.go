@@ -43,7 +43,7 @@ func (o *orders) Follow(m trajectory.Message) (id uint64, err error) {
 		return 0, errClosed
 	}
 	snap := o.gateway.store.Latest()
-	if err := mayRun(snap, m.JointNames); err != nil {
+	if err := o.gateway.mayRun(m.JointNames); err != nil {
 		return 0, err
 	}
 	o.mu.Lock()
@@ -79,13 +79,13 @@ func (o *orders) Follow(m trajectory.Message) (id uint64, err error) {
 }
 
 // mayRun refuses a trajectory for a joint that may not run now.
-func mayRun(s *model.Snapshot, names []string) error {
-	for i := range s.Groups {
-		for k := range s.Groups[i].Joints {
-			j := &s.Groups[i].Joints[k]
+func (g *Gateway) mayRun(names []string) error {
+	for _, m := range g.groups {
+		for k := range m.config.Joints {
 			// A tripped guard and a stale command wait for just this: a new trajectory.
-			if standing := j.Withheld &^ (permit.DeviceFault | permit.CommandStale); standing != 0 && slices.Contains(names, j.Name) {
-				return fmt.Errorf("joint %s may not run now: %v", j.Name, standing)
+			standing := m.permits[k].Reasons() &^ (permit.DeviceFault | permit.CommandStale)
+			if name := m.config.Joints[k].Name; standing != 0 && slices.Contains(names, name) {
+				return fmt.Errorf("joint %s may not run now: %v", name, standing)
 			}
 		}
 	}
@@ -186,7 +186,7 @@ func (g *Gateway) repeat(ctx context.Context) error {
 			ran := slices.ContainsFunc(s.Groups, func(m motor.State) bool {
 				return m.Trajectory.Active || m.Trajectory.ID == mine && m.Trajectory.Ratio == 1 && at.Before(again)
 			})
-			if ran || mayRun(s, m.JointNames) != nil {
+			if ran || g.mayRun(m.JointNames) != nil {
 				continue
 			}
 			if id, err := g.orders.Follow(m); err == nil {
