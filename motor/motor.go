@@ -153,12 +153,15 @@ var faultNames = [...]string{
 func FaultNames() []string { return faultNames[:] }
 
 // Names lists the names of the faults in f.
-func (f Faults) Names() []string {
-	var set []string
-	for i, n := range faultNames {
-		if f&(1<<i) != 0 {
-			set = append(set, n)
+func (f Faults) Names() []string { return members(faultNames[:], uint32(f)) }
+
+// members lists the names of the bits that are set, the lowest first.
+func members(names []string, set uint32) []string {
+	var all []string
+	for i, n := range names {
+		if set&(1<<i) != 0 {
+			all = append(all, n)
 		}
 	}
-	return set
+	return all
 }

@@ -45,15 +45,7 @@ var limitNames = [...]string{"effort", "velocity", "position", "current", "track
 func LimitNames() []string { return limitNames[:] }
 
 // Names lists the names of the bounds in l.
-func (l Limit) Names() []string {
-	var set []string
-	for i, n := range limitNames {
-		if l&(1<<i) != 0 {
-			set = append(set, n)
-		}
-	}
-	return set
-}
+func (l Limit) Names() []string { return members(limitNames[:], uint32(l)) }
 
 // Sample is one tick of one loop, copied to whoever takes it. It holds no pointers into the loop.
 type Sample struct {
