@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -164,14 +165,15 @@ func TestDemoRobotMakesPhysicalSense(t *testing.T) {
 	}
 }
 
-// follow is where joint i of a motion shall be: on the line between two waypoints.
+// follow is where joint i of a motion shall be: on the line between two waypoints, or from the last to the first.
 func follow(m *configs.Motion, i int, at time.Duration) float64 {
+	from := m.Points[len(m.Points)-1]
+	from.TimeFromStart = 0
 	for k, p := range m.Points {
 		if at <= p.TimeFromStart {
-			if k == 0 {
-				return p.Positions[i]
+			if k > 0 {
+				from = m.Points[k-1]
 			}
-			from := m.Points[k-1]
 			part := float64(at-from.TimeFromStart) / float64(p.TimeFromStart-from.TimeFromStart)
 			return from.Positions[i] + part*(p.Positions[i]-from.Positions[i])
 		}
@@ -225,4 +227,79 @@ func TestDocumentationHasEveryKey(t *testing.T) {
 			t.Errorf("docs/configuration.md has no `%s`", key)
 		}
 	}
+}
+
+// A default that is a number other than 0 stands in a cell of its key's row, in the section of its owner.
+func TestDocumentationHasTheDefaults(t *testing.T) {
+	doc, err := os.ReadFile("../docs/configuration.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sections := map[string]string{}
+	for _, s := range strings.Split(string(doc), "\n##")[1:] {
+		head, body, _ := strings.Cut(s, "\n")
+		if name := strings.Split(head, "`"); len(name) > 1 {
+			sections[name[1]] = body
+		}
+	}
+	of := map[string][]any{"fusion": {fusion.Default(), fusion.DefaultLimits()}}
+	registry := all.Registry()
+	for _, name := range registry.Names() {
+		spec, _ := registry.Lookup(name)
+		of[name] = []any{spec.Defaults()}
+	}
+	told := 0
+	for section, owners := range of {
+		for _, owner := range owners {
+			v := reflect.Indirect(reflect.ValueOf(owner))
+			for f, value := range v.Fields() {
+				key, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+				var want float64
+				switch {
+				case key == "" || key == "-":
+				case value.CanFloat():
+					want = value.Float()
+				case value.CanInt():
+					want = float64(value.Int())
+				case value.CanUint():
+					want = float64(value.Uint())
+				}
+				if want == 0 || math.IsNaN(want) || value.CanInt() && value.Type().PkgPath() != "time" && value.Type().PkgPath() != "" {
+					continue // not set, not known, or a word
+				}
+				told++
+				if !slices.ContainsFunc(rowOf(sections[section], key), func(cell string) bool { return number(cell) == want }) {
+					t.Errorf("docs/configuration.md: the default of `%s` of %s is %v: no cell of %q says so", key, section, value, rowOf(sections[section], key))
+				}
+			}
+		}
+	}
+	if told < 25 {
+		t.Errorf("%d defaults compared, want all", told)
+	}
+}
+
+// rowOf is the row of a key in the tables of a section, by cells.
+func rowOf(section, key string) []string {
+	for line := range strings.Lines(section) {
+		if cells := strings.Split(line, "|"); len(cells) > 2 && strings.Contains(cells[1], "`"+key+"`") {
+			return cells[2:]
+		}
+	}
+	return nil
+}
+
+// number is a cell's number, or its duration in nanoseconds; NaN without one.
+func number(cell string) float64 {
+	cell = strings.ReplaceAll(strings.TrimSpace(cell), "−", "-")
+	if d, err := time.ParseDuration(cell); err == nil {
+		return float64(d)
+	}
+	if n, err := strconv.ParseInt(cell, 0, 64); err == nil {
+		return float64(n)
+	}
+	if x, err := strconv.ParseFloat(cell, 64); err == nil {
+		return x
+	}
+	return math.NaN()
 }

@@ -149,7 +149,7 @@ func (c *checker) mqtt() {
 	case m.Broker == "" && m.Embedded == nil:
 		c.faultf("mqtt", "want a broker, as tcp://localhost:1883, or embedded")
 	case m.Broker != "" && m.Embedded != nil:
-		c.faultf("mqtt.broker", "%s: there is an embedded broker too: want one of them", m.Broker)
+		c.faultf("mqtt.broker", "there is an embedded broker too: want one of them")
 	case m.Broker != "":
 		c.broker(m)
 	default:

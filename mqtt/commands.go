@@ -237,6 +237,9 @@ func (r *runner) echo(in *inbound) bool {
 	if len(in.payload) == 0 {
 		if n := in.session.clears[in.topic]; n > 0 && !in.retained {
 			in.session.clears[in.topic] = n - 1
+			if n == 1 {
+				delete(in.session.clears, in.topic) // names of consumers come from outside, without end
+			}
 			return true
 		}
 		return false

@@ -36,13 +36,15 @@ type bus struct {
 	packs  []*pack
 	opens  int
 	closes int
-	err    error
+	fails  func() error // asked at each opening; may be nil
 }
 
 func (b *bus) open() ([]bms.Pack, io.Closer, error) {
 	b.opens++
-	if b.err != nil {
-		return nil, nil, b.err
+	if b.fails != nil {
+		if err := b.fails(); err != nil {
+			return nil, nil, err
+		}
 	}
 	var all []bms.Pack
 	for _, p := range b.packs {
@@ -105,13 +107,17 @@ func TestALostBusIsOpenedAgainWithGrowingPatience(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &bus{packs: []*pack{{err: fmt.Errorf("read word: %w", link.Closed)}}}
 		p, out := newPoller(b)
-		b.err = nil
-		go func() {
-			time.Sleep(1500 * time.Millisecond)
-			b.err = errors.New("no such file or directory")
-			time.Sleep(60 * time.Second)
-			b.err, b.packs[0].err = nil, nil
-		}()
+		begin := time.Now()
+		b.fails = func() error {
+			switch since := time.Since(begin); {
+			case since < 1500*time.Millisecond:
+			case since < time.Minute:
+				return errors.New("no such file or directory")
+			default:
+				b.packs[0].err = nil
+			}
+			return nil
+		}
 		run(t, p, 90*time.Second)
 		var last bms.Observation
 		failed := 0

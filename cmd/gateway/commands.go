@@ -13,6 +13,14 @@ import (
 	"hilgate/drivers/all"
 )
 
+// flagsOnly refuses arguments, of which no command has any.
+func flagsOnly(c *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return badUse{fmt.Errorf("%s: %q: want flags alone, see %s --help", c.CommandPath(), args[0], c.CommandPath())}
+	}
+	return nil
+}
+
 // load reads and checks a configuration.
 func load(name string) (*configs.File, error) {
 	src, err := os.ReadFile(name)
@@ -29,19 +37,28 @@ func load(name string) (*configs.File, error) {
 func (e environment) check() *cobra.Command {
 	var file string
 	c := &cobra.Command{
-		Use: "check --config FILE", Short: "Tell every fault of a configuration; opens no bus", Args: cobra.NoArgs,
+		Use: "check --config FILE", Short: "Tell every fault of a configuration; opens no bus", Args: flagsOnly,
+		Long: "check reads the file as run would, and tells every fault at once, each with its line. It opens no bus\n" +
+			"and no port. Exit status: 0 without faults, else 2.",
 		RunE: func(*cobra.Command, []string) error {
 			cfg, err := load(file)
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(e.stdout, "%s: robot %s: %d batteries, %d motor controllers: no faults\n",
-				file, cfg.Robot, len(cfg.Batteries), len(cfg.Motors))
+			fmt.Fprintf(e.stdout, "%s: robot %s: %s, %s: no faults\n", file, cfg.Robot,
+				count(len(cfg.Batteries), "battery", "batteries"), count(len(cfg.Motors), "motor controller", "motor controllers"))
 			return nil
 		},
 	}
 	configFlag(c, &file)
 	return c
+}
+
+func count(n int, one, more string) string {
+	if n == 1 {
+		more = one
+	}
+	return fmt.Sprintf("%d %s", n, more)
 }
 
 func configFlag(c *cobra.Command, file *string) {
@@ -54,7 +71,10 @@ func configFlag(c *cobra.Command, file *string) {
 func (e environment) run() *cobra.Command {
 	var file string
 	c := &cobra.Command{
-		Use: "run --config FILE", Short: "Run the gateway as a service", Args: cobra.NoArgs,
+		Use: "run --config FILE", Short: "Run the gateway as a service", Args: flagsOnly,
+		Long: "run opens the file's buses, arms the motor controllers' own timeouts, and serves until SIGTERM or\n" +
+			"Ctrl-C, which stop the motors first and say offline last. What does not answer is tried again for ever.\n" +
+			"Exit status: 0 stopped, 1 failed, 2 bad configuration.",
 		RunE: func(c *cobra.Command, _ []string) error {
 			cfg, err := load(file)
 			if err != nil {
@@ -91,7 +111,7 @@ func (e environment) run() *cobra.Command {
 func (e environment) sim() *cobra.Command {
 	var file, listen string
 	c := &cobra.Command{
-		Use: "sim --config FILE", Short: "Serve the simulators alone, for other people's software", Args: cobra.NoArgs,
+		Use: "sim --config FILE", Short: "Serve the simulators alone, for other people's software", Args: flagsOnly,
 		Long: "sim serves each device that the file's simulate section names, at the address of its bus: serial\n" +
 			"devices on pseudo terminals behind symbolic links, I²C buses as device nodes (FUSE; needs root or\n" +
 			"CAP_SYS_ADMIN). A gateway that runs with the same file opens them.",

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -30,7 +30,7 @@ type demoOptions struct {
 func (e environment) demo() *cobra.Command {
 	var o demoOptions
 	c := &cobra.Command{
-		Use: "demo", Short: "Run a whole robot on simulators, with its own broker: needs nothing else", Args: cobra.NoArgs,
+		Use: "demo", Short: "Run a whole robot on simulators, with its own broker: needs nothing else", Args: flagsOnly,
 		Long: "demo runs the gateway on simulators of a smart battery and a motor controller, byte by byte, with\n" +
 			"the broker, the pages and the metrics, from a configuration compiled in. A built-in motion moves both\n" +
 			"joints; their work empties the pack. With --speed the pack has so much less capacity, so that a\n" +
@@ -52,18 +52,27 @@ func (e environment) runDemo(c *cobra.Command, o demoOptions) error {
 	if err != nil {
 		return failed{err}
 	}
-	if !(o.speed >= 1 && o.speed <= 1000) {
+	switch {
+	case !(o.speed >= 1 && o.speed <= 1000):
 		return badUse{fmt.Errorf("--speed %v: want 1 to 1000", o.speed)}
+	case o.duration < 0:
+		return badUse{fmt.Errorf("--duration %v: want a time, or 0 for no end", o.duration)}
+	case o.every <= 0:
+		return badUse{fmt.Errorf("--every %v: want more than 0; --quiet prints no lines", o.every)}
 	}
 	cfg.Hasten(o.speed)
 	cfg.MQTT.Embedded.Listen, cfg.HTTP.Listen = o.mqtt, o.http
 	g, err := app.New(cfg, all.Registry(), build(), e.logger(slog.LevelWarn))
 	// A default port that is busy gives way; an address that was asked for does not.
-	for tries := 0; errors.Is(err, syscall.EADDRINUSE) && tries < 2; tries++ {
+	for tries := 0; errors.Is(err, addressInUse) && tries < 2; tries++ {
+		var busy string
+		if op, ok := errors.AsType[*net.OpError](err); ok && op.Addr != nil {
+			busy = op.Addr.String()
+		}
 		switch flags := c.Flags(); {
-		case !flags.Changed("mqtt") && cfg.MQTT.Embedded.Listen == o.mqtt && strings.Contains(err.Error(), o.mqtt):
+		case !flags.Changed("mqtt") && busy == cfg.MQTT.Embedded.Listen:
 			cfg.MQTT.Embedded.Listen = "127.0.0.1:0"
-		case !flags.Changed("http") && cfg.HTTP.Listen == o.http:
+		case !flags.Changed("http") && busy == cfg.HTTP.Listen:
 			cfg.HTTP.Listen = "127.0.0.1:0"
 		default:
 			return failed{err}
@@ -72,22 +81,25 @@ func (e environment) runDemo(c *cobra.Command, o demoOptions) error {
 		g, err = app.New(cfg, all.Registry(), build(), e.logger(slog.LevelWarn))
 	}
 	if err != nil {
+		if _, ok := errors.AsType[*net.AddrError](err); ok {
+			return badUse{err}
+		}
 		return failed{err}
 	}
 	e.announce(g, cfg, o.speed)
-	ctx := c.Context()
+	ctx, cancel := context.WithCancel(c.Context())
+	defer cancel()
 	if o.duration > 0 {
-		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, o.duration)
 		defer cancel()
 	}
 	if !o.quiet {
 		telling := make(chan struct{})
 		defer func() { <-telling }()
-		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		go func() {
 			defer close(telling)
+			defer cancel() // nobody reads any more: a demo into `head` ends
 			e.tell(ctx, g, o.every)
 		}()
 	}
@@ -100,7 +112,7 @@ func (e environment) runDemo(c *cobra.Command, o demoOptions) error {
 
 // announce prints where to look.
 func (e environment) announce(g *app.Gateway, cfg *configs.File, speed float64) {
-	host, port, _ := strings.Cut(g.Broker(), ":")
+	host, port, _ := net.SplitHostPort(g.Broker())
 	robot := "model/" + cfg.Robot
 	fmt.Fprintf(e.stdout, "%s: a simulated robot named %s\n\n", build(), cfg.Robot)
 	fmt.Fprintf(e.stdout, "broker    %s\n", g.Broker())
@@ -123,7 +135,7 @@ func (e environment) announce(g *app.Gateway, cfg *configs.File, speed float64) 
 	fmt.Fprintln(e.stdout)
 }
 
-// tell prints a line in each interval, and one whenever the permits change.
+// tell prints a line in each interval, and one whenever the permits change, until ctx ends or printing fails.
 func (e environment) tell(ctx context.Context, g *app.Gateway, every time.Duration) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
@@ -133,13 +145,17 @@ func (e environment) tell(ctx context.Context, g *app.Gateway, every time.Durati
 		s := g.Latest()
 		if now := why(s); now != withheld {
 			withheld = now
-			fmt.Fprintln(e.stdout, line(s))
+			if _, err := fmt.Fprintln(e.stdout, line(s)); err != nil {
+				return
+			}
 		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			fmt.Fprintln(e.stdout, line(g.Latest()))
+			if _, err := fmt.Fprintln(e.stdout, line(g.Latest())); err != nil {
+				return
+			}
 		case <-changed:
 		}
 	}

@@ -69,6 +69,85 @@ func TestDemoTakesAFreePortForABusyDefaultOnly(t *testing.T) {
 	if code := p.exit(t, 10*time.Second); code != exitFailed || !strings.Contains(p.output(), "address already in use") {
 		t.Errorf("an address that was asked for and is busy: exit status %d, want %d, and the reason:\n%s", code, exitFailed, p.output())
 	}
+	p = gateway(t, "demo", "--mqtt", ln.Addr().String(), "--duration", "1s") // the other one has its default
+	if p.exit(t, 10*time.Second); len(p.find(ln.Addr().String()+": bind: address already in use: taking")) != 0 ||
+		len(p.find("broker: ")) != 1 {
+		t.Errorf("a busy broker's address that was asked for is said to give way:\n%s", p.output())
+	}
+	for _, busy := range []string{"127.0.0.1:1883", "127.0.0.1:9743"} {
+		if ln, err := net.Listen("tcp", busy); err == nil { // else someone else keeps it busy
+			defer ln.Close()
+		}
+	}
+	p = gateway(t, "demo", "--quiet", "--duration", "100ms")
+	if code := p.exit(t, 10*time.Second); code != 0 || len(p.find("taking a free port instead")) != 2 {
+		t.Errorf("both defaults busy: exit status %d, want 0 and a word about each:\n%s", code, p.output())
+	}
+}
+
+func TestCommandsRefuseWhatMakesNoSense(t *testing.T) {
+	for _, c := range []struct{ args, want string }{
+		{"demo --speed 0", "--speed 0: want 1 to 1000"},
+		{"demo --every 0s", "--every 0s: want more than 0"},
+		{"demo --duration -1s", "--duration -1s: want a time"},
+		{"demo --mqtt 1883", "missing port in address"},
+		{"demo --mqtt 127.0.0.1:0 --http 127.0.0.1:99999", "invalid port"},
+		{"check robot.yaml", `gateway check: "robot.yaml": want flags alone, see gateway check --help`},
+		{"run", `required flag(s) "config" not set`},
+		{"probe", `unknown command "probe"`},
+	} {
+		var stdout, stderr strings.Builder
+		if code := run(strings.Fields(c.args), &stdout, &stderr); code != exitBadUse || !strings.Contains(stderr.String(), c.want) {
+			t.Errorf("gateway %s: exit status %d, want %d, and %q in:\n%s", c.args, code, exitBadUse, c.want, stderr.String())
+		}
+	}
+}
+
+func TestDemoPrintsAnAddressOfIPv6AsMosquittoWantsIt(t *testing.T) {
+	ln, err := net.Listen("tcp", "[::1]:0")
+	if err != nil {
+		t.Skip(err)
+	}
+	ln.Close()
+	d := gateway(t, "demo", "--quiet", "--mqtt", "[::1]:0", "--http", "[::1]:0", "--duration", "100ms")
+	d.waitFor(t, 10*time.Second, "mosquitto_sub -h ::1 -p ")
+}
+
+// A gateway whose reader went away, as `tee` does on Ctrl-C, still stops in order; a demo has nobody to run for.
+func TestOutputThatNobodyReadsDoesNotKill(t *testing.T) {
+	port, _ := mosquitto(t)
+	sub := subscribe(t, port, "model/rover/gateway/availability")
+	program, err := binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	unread := func(args ...string) *exec.Cmd {
+		cmd := exec.Command(program, args...)
+		reader, writer, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmd.Stdout, cmd.Stderr = writer, writer
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { cmd.Process.Kill() })
+		writer.Close()
+		if _, err := reader.Read(make([]byte, 1)); err != nil {
+			t.Fatal(err)
+		}
+		reader.Close()
+		return cmd
+	}
+	service := unread("run", "--config", demoFile(t, port))
+	eventually(t, 10*time.Second, "online", func() bool { return sub.last("model/rover/gateway/availability") == "online" })
+	service.Process.Signal(syscall.SIGHUP)
+	if err := service.Wait(); err != nil {
+		t.Errorf("run, stopped by a hang-up: %v, want a stop in order", err)
+	}
+	if err := unread("demo", "--mqtt", "127.0.0.1:0", "--http", "127.0.0.1:0", "--every", "100ms").Wait(); err != nil {
+		t.Errorf("demo: %v, want an end by itself", err)
+	}
 }
 
 // The whole life of a pack: motion empties it, the motors stop, a charger is connected over MQTT, and motion

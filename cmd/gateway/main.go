@@ -74,13 +74,19 @@ type failed struct{ error }
 
 func (f failed) Unwrap() error { return f.error }
 
-// signals ends the context at the first SIGINT or SIGTERM; at a second one, hurry is closed. Some programs
-// send each signal twice, to the process and to its group, so a second one that comes at once is the first.
+// signals ends the context at the first SIGINT, SIGTERM or SIGHUP (a terminal that was closed); at a second
+// one, hurry is closed. Some programs send each signal twice, to the process and to its group, so a second one
+// that comes at once is the first. A reader of the output that goes away must not kill a gateway in motion:
+// in `gateway run 2>&1 | tee log`, Ctrl-C ends tee at once, and the stop in order is yet to be logged.
 func signals() (ctx context.Context, hurry <-chan struct{}, release func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	now := make(chan struct{})
 	came := make(chan os.Signal, 2)
+	signal.Ignore(syscall.SIGPIPE)
 	signal.Notify(came, os.Interrupt, syscall.SIGTERM)
+	if !signal.Ignored(syscall.SIGHUP) { // it is under nohup
+		signal.Notify(came, syscall.SIGHUP)
+	}
 	go func() {
 		<-came
 		cancel()
@@ -111,7 +117,7 @@ func (e environment) logger(level slog.Level) *slog.Logger {
 
 func (e environment) version() *cobra.Command {
 	return &cobra.Command{
-		Use: "version", Short: "Print the version", Args: cobra.NoArgs,
+		Use: "version", Short: "Print the version", Args: flagsOnly,
 		Run: func(*cobra.Command, []string) { fmt.Fprintln(e.stdout, build().String()) },
 	}
 }

@@ -189,7 +189,7 @@ func explain(path string, err error) error {
 }
 
 func busy(path string) error {
-	return fmt.Errorf("%s is in use by another program: %w", path, link.IO)
+	return &openError{path + " is in use by another program", link.IO, syscall.EBUSY}
 }
 
 // Latency is how long a USB adapter below the port may hold back a short answer: what is left after the

@@ -152,8 +152,8 @@ func TestPortHasOneOwner(t *testing.T) {
 	pty := terminal(t, peer(echo), sim.PTYConfig{})
 	p := openPort(t, pty.Path(), Options{})
 	for _, path := range []string{pty.Path(), pty.Terminal()} {
-		if _, err := OpenSerial(path, Options{}); err == nil || !strings.Contains(err.Error(), "in use") {
-			t.Errorf("opening %s a second time: %v, want that it is in use", path, err)
+		if _, err := OpenSerial(path, Options{}); err == nil || !strings.HasSuffix(err.Error(), " is in use by another program") || !errors.Is(err, link.IO) {
+			t.Errorf("opening %s a second time: %v, want that it is in use, of kind %v", path, err, link.IO)
 		}
 	}
 	if out, err := second(t, pty.Path()); err == nil || !strings.Contains(out, "in use") {

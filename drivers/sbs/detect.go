@@ -44,7 +44,8 @@ func (p *Pack) detect(ctx context.Context, at time.Time) error {
 	}
 	p.probeAt = at.Add(meetPause)
 	p.tries++
-	if p.absence = p.meet(ctx, at); p.absence == nil {
+	p.absence = p.meet(ctx, at)
+	if p.absence == nil || p.met(at, p.absence) {
 		p.presence, p.polled, p.identified = present, at, true
 		p.identify()
 	} else if p.tries >= meetTries || at.Sub(p.since) >= meetTime {
@@ -72,6 +73,15 @@ func (p *Pack) meet(ctx context.Context, at time.Time) (err error) {
 	}
 	p.items, p.cellTries, p.countAt = schedule(p.params, p.chip, p.cells), 0, at.Add(p.params.SlowPeriod)
 	return p.poll(ctx, at, true)
+}
+
+// met reports whether a pack that could not be met in full is there all the same: it told voltage and status,
+// and is not merely too busy to tell its current.
+func (p *Pack) met(at time.Time, err error) bool {
+	if breaks(err) || errors.Is(err, link.Refused) || len(p.items) == 0 {
+		return false
+	}
+	return p.find(CmdVoltage).good.Equal(at) && p.find(CmdBatteryStatus).good.Equal(at)
 }
 
 // learnSpec reads SpecificationInfo twice, since no packet error code protects it yet. A pack that refuses

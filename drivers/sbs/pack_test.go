@@ -461,6 +461,31 @@ func TestSwappedPackIsKnownAnew(t *testing.T) {
 	}
 }
 
+func TestPackThatDoesNotTellItsCurrentIsThereAllTheSame(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		r := newRig(t, Defaults(), nil)
+		r.fail = func(cmd byte) error {
+			if cmd == CmdCurrent {
+				return link.NACK
+			}
+			return nil
+		}
+		got, err := r.poll(time.Second)
+		if !errors.Is(err, link.NACK) || !got.Present || unit.Known(got.Current) || !unit.Known(got.Voltage) {
+			t.Errorf("first read: %v; present %v, current %v, voltage %v", err, got.Present, got.Current, got.Voltage)
+		}
+		if got.Status != bms.Discharging || got.Health != bms.Good { // by the flag
+			t.Errorf("status %v, health %v", got.Status, got.Health)
+		}
+		for range mostRefusals {
+			_, err = r.poll(time.Second)
+		}
+		if err != nil {
+			t.Errorf("with the current known to be missing: %v", err)
+		}
+	})
+}
+
 func TestMissingRegistersAreDroppedAndCostNothingMore(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		r := newRig(t, Defaults(), nil)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"math"
 	"os"
@@ -57,7 +58,7 @@ type transfer struct {
 type step struct {
 	T         float64
 	Image     map[string]string
-	Absent    bool
+	Absent    *bool
 	DevicePEC *bool    `json:"device_pec"`
 	CheckAt   *float64 `json:"check_at"`
 	Expect    map[string]any
@@ -79,7 +80,11 @@ func TestVectorsSBS(t *testing.T) {
 		folders = append(folders, filepath.Join(more, "sbs"))
 	}
 	cases, unsupported := 0, []string{}
-	for _, folder := range folders {
+	for i, folder := range folders {
+		if _, err := os.Stat(folder); i > 0 && errors.Is(err, fs.ErrNotExist) {
+			t.Logf("%s: no such family there", folder)
+			continue
+		}
 		files, err := filepath.Glob(filepath.Join(folder, "*.json"))
 		if err != nil || len(files) == 0 {
 			t.Fatalf("%s: no vectors (%v)", folder, err)
@@ -193,7 +198,9 @@ type decoding struct {
 	chip  string
 	cells int
 	scale Scale
-	mode  *Mode
+
+	selected uint16 // sub-command that a write has selected
+	chosen   bool
 }
 
 func (v *vector) runTransfers(t *testing.T) {
@@ -215,9 +222,17 @@ func (d *decoding) do(t *testing.T, p *Pack, tr transfer) (got map[string]any, e
 	cmd := byte(number(t, tr.Cmd))
 	switch tr.Op {
 	case "write_word":
-		return nil, p.dev.WriteWord(ctx, cmd, uint16(number(t, tr.Word)))
+		word := uint16(number(t, tr.Word))
+		if cmd == CmdManufacturerAccess {
+			d.selected, d.chosen = word, true
+		}
+		return nil, p.dev.WriteWord(ctx, cmd, word)
 	case "write_block":
-		return nil, p.dev.WriteBlock(ctx, cmd, bytesOf(t, tr.Data))
+		data := bytesOf(t, tr.Data)
+		if cmd == CmdBlockAccess && len(data) >= 2 {
+			d.selected, d.chosen = at(data, 0), true
+		}
+		return nil, p.dev.WriteBlock(ctx, cmd, data)
 	case "read_word":
 		w, err := p.dev.ReadWord(ctx, cmd)
 		if err != nil {
@@ -242,8 +257,14 @@ func (d *decoding) do(t *testing.T, p *Pack, tr transfer) (got map[string]any, e
 			got["text"] = DecodeText(data)
 			return got, nil
 		}
-		if tr.MAC != "" {
+		port := cmd == CmdBlockAccess || cmd == CmdManufacturerData
+		switch {
+		case tr.MAC != "":
 			sub = uint16(number(t, tr.MAC))
+		case port && d.chosen:
+			sub = d.selected
+		case cmd == CmdManufacturerData:
+			return got, nil // the vendor's, and nobody knows what it is
 		}
 		if cmd == CmdBlockAccess {
 			if data, err = ParseMAC(data, sub); err != nil {
@@ -278,9 +299,7 @@ func (d *decoding) word(cmd byte, w uint16) map[string]any {
 	}
 	switch cmd {
 	case CmdBatteryMode:
-		m := Mode(w)
-		d.mode = &m
-		got["flags"] = m.Names()
+		got["flags"] = Mode(w).Names()
 	case CmdBatteryStatus:
 		got["flags"], got["error_code"] = Status(w).Names(), Status(w).Code().String()
 	case CmdSpecificationInfo:
@@ -306,9 +325,9 @@ func (d *decoding) word(cmd byte, w uint16) map[string]any {
 		got["value"] = quantity{float64(d.scale.DecodeCharge(w)), "charge"}
 		got["energy"] = quantity{float64(d.scale.DecodeEnergy(w)), "energy"}
 	case CmdChargingCurrent:
-		got["value"] = quantity{float64(DecodeMilliamperes(w)), "current"}
+		got["value"], got["unbounded"] = quantity{float64(DecodeMilliamperes(w)), "current"}, w == 0xffff
 	case CmdChargingVoltage:
-		got["value"] = quantity{float64(DecodeMillivolts(w)), "voltage"}
+		got["value"], got["unbounded"] = quantity{float64(DecodeMillivolts(w)), "voltage"}, w == 0xffff
 	case CmdAtRateOK, CmdCycleCount, CmdSerialNumber:
 		got["value"] = quantity{float64(w), "number"}
 	case CmdStateOfHealth:
@@ -420,7 +439,8 @@ func (v *vector) compareTransfer(t *testing.T, what string, expect, got map[stri
 		if err == nil {
 			name = "nothing"
 		}
-		if err == nil && empty {
+		q, _ := got["value"].(quantity)
+		if _, date := got["date"]; err == nil && empty && !date && q.of != "time" {
 			name = "value"
 		}
 		if want, listed := expect["error"]; listed && want != name {
@@ -443,6 +463,8 @@ func (v *vector) compareTransfer(t *testing.T, what string, expect, got map[stri
 			if want != nil {
 				t.Errorf("%s: nothing decodes to %q", what, key)
 			}
+		} else if key == "error_code" && strings.HasPrefix(fmt.Sprint(have), fmt.Sprint(want, "_")) {
+			continue
 		} else if key == "labels" && abbreviateAll(want, have.([]string), got["temps_c"].([]float64)) {
 			continue
 		} else if !same(want, have, v.Config.Cells) {
@@ -470,7 +492,7 @@ func (v *vector) compareValue(t *testing.T, what string, want, unitName any, got
 	have := q.value / size.value
 	switch want := want.(type) {
 	case nil:
-		if !math.IsNaN(have) {
+		if unbounded, _ := got["unbounded"].(bool); !math.IsNaN(have) && !unbounded { // 65535 is no number of mA or mV
 			t.Errorf("%s: %v %s, want none", what, have, name)
 		}
 	case bool:
@@ -545,7 +567,7 @@ func same(want, have any, cells int) bool {
 		return ok && math.Abs(n-have) < 1e-6
 	case string:
 		text, ok := want.(string)
-		return ok && (text == have || abbreviate(text, have))
+		return ok && strings.TrimSpace(text) == have || want == nil && have == ""
 	case []string:
 		list, ok := want.([]any)
 		if !ok {
@@ -562,7 +584,7 @@ func same(want, have any, cells int) bool {
 	case []float64:
 		list, ok := want.([]any)
 		if ok && len(list) < len(have) {
-			if cells > 0 { // only the cells that are fitted
+			if len(list) == cells || len(list) == cells-4 { // only the cells that are fitted, of all or from the fifth on
 				have = have[:len(list)]
 			} else { // only the sensors that are
 				have = slices.DeleteFunc(slices.Clone(have), math.IsNaN)
@@ -602,13 +624,16 @@ func batteries(want any) (set Batteries) {
 			return Batteries(n)
 		}
 		for _, letter := range strings.ToUpper(want) {
-			if letter >= 'A' && letter <= 'D' {
+			switch {
+			case letter >= 'A' && letter <= 'D':
 				set |= 1 << (letter - 'A')
+			case !strings.ContainsRune(" ,", letter):
+				return ^Batteries(0)
 			}
 		}
 	case []any:
 		for _, one := range want {
-			if n, ok := numeric(one); ok {
+			if n, ok := numeric(one); ok && n >= 1 {
 				set |= 1 << (int(n) - 1)
 			} else {
 				set |= batteries(one)
@@ -701,7 +726,7 @@ func (d *image) write(cmd byte, w []byte) error {
 			d.t.Errorf("host changed %v of BatteryMode, which the policy %v forbids", changed.Names(), d.policy)
 		}
 		d.asWrote = d.alt != nil && Mode(at(w[1:], 0))&CapacityMode == 0
-		if d.asWrote && d.alt[cmd] == nil {
+		if d.asWrote {
 			d.alt[cmd] = smbus.AppendWord(nil, d.addr, cmd, at(w[1:], 0), d.pec)
 		}
 		return nil
@@ -796,7 +821,12 @@ func (v *vector) runSequence(t *testing.T) {
 		}
 		for ; applied < len(v.Steps) && v.Steps[applied].T <= now+1e-9; applied++ {
 			s := v.Steps[applied]
-			d.absent = s.Absent
+			switch {
+			case s.Absent != nil:
+				d.absent = *s.Absent
+			case s.Image != nil:
+				d.absent = false
+			}
 			if s.DevicePEC != nil {
 				d.pec = *s.DevicePEC
 			}
@@ -820,8 +850,8 @@ func (v *vector) compare(t *testing.T, when string, expect map[string]any, r bms
 	got := map[string]any{
 		"present": r.Present, "voltage": float64(r.Voltage), "current": float64(r.Current), "charge": float64(r.Charge),
 		"capacity": float64(r.Capacity), "design_capacity": float64(r.DesignCapacity), "percentage": 100 * float64(r.SoC),
-		"temperature": float64(r.Temperature), "cell_voltages": floats(r.Cells), "power_supply_status": r.Status.String(),
-		"health": r.Health.String(), "technology": id.Chemistry.String(), "serial": text(id.Serial),
+		"temperature": float64(r.Temperature), "cell_voltages": floats(r.Cells), "power_supply_status": enum(r.Status.String()),
+		"health": enum(r.Health.String()), "technology": enum(id.Chemistry.String()), "serial": text(id.Serial),
 		"location": p.Location(), "cycle_count": r.Cycles, "time_to_empty_s": float64(r.TimeToEmpty),
 		"time_to_full_s": float64(r.TimeToFull), "manufacturer": text(id.Manufacturer), "device_name": text(id.Device),
 		"manufacture_date": text(id.Manufactured), "charging_current": float64(r.ChargingCurrent),
@@ -843,8 +873,11 @@ func (v *vector) compare(t *testing.T, when string, expect map[string]any, r bms
 	}
 }
 
+// enum is the name of a constant, whose letters may be of any case.
+type enum string
+
 func within(want, have any, tolerance float64) bool {
-	tolerance = max(tolerance, 1e-9)
+	tolerance = max(tolerance, 1e-6)
 	near := func(want any, have float64) bool {
 		if want == nil {
 			return math.IsNaN(have)
@@ -858,9 +891,9 @@ func within(want, have any, tolerance float64) bool {
 	case []float64:
 		list, _ := want.([]any)
 		return slices.EqualFunc(list, have, near)
-	case string:
+	case enum:
 		text, ok := want.(string)
-		return ok && (text == have || strings.EqualFold(text, have))
+		return ok && strings.EqualFold(text, string(have))
 	}
 	return want == have
 }

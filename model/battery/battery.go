@@ -49,7 +49,7 @@ func New(c Config) (*Battery, error) {
 	if err := c.Check(); err != nil {
 		return nil, err
 	}
-	if !(c.Tau > 0) {
+	if c.Tau <= 0 { // NaN, where it is taken, stays as in Gazebo
 		c.Tau = gazeboTau
 	}
 	if !unit.Known(c.InitialCharge) {

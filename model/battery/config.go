@@ -209,7 +209,7 @@ type Setup struct {
 // command to a joint, and which New refuses.
 func (c *Config) Setup() (Setup, error) {
 	var s Setup
-	if !(c.Capacity > 0) {
+	if c.Capacity <= 0 { // Gazebo takes NaN
 		return s, &Fault{"capacity", float64(c.Capacity), "above 0 Ah"}
 	}
 	if c.Name == "" {

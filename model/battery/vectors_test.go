@@ -6,10 +6,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
-	"slices"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -26,7 +27,8 @@ import (
 type element [2]string
 
 // parse reads SDF elements as Gazebo does: the first of a name counts, blanks around a text do not, a text
-// that is no number is 0, and one that is no boolean is false.
+// that is no number is 0, one that is no boolean is false, and elements that nobody reads do no harm. The
+// error names what a strict decoder, as that of the gateway's own configuration, refuses of it.
 func parse(elements []element, c *Config) error {
 	numbers := map[string]*float64{
 		"voltage":                            (*float64)(&c.Voltage),
@@ -45,35 +47,39 @@ func parse(elements []element, c *Config) error {
 		"start_draining":      &c.StartDraining,
 		"invert_current_sign": &c.InvertCurrentSign,
 	}
-	ignored := []string{
-		"power_draining_topic", "stop_power_draining_topic", // what comes over them is an operation of the timeline
-		"start_on_motion", "soc_threshold", "start_power_draining_topic",
-	}
+	var faults []error
 	seen := map[string]bool{}
 	for _, e := range elements {
 		name, text := e[0], strings.TrimSpace(e[1])
+		number, boolean := numbers[name], booleans[name]
 		if seen[name] {
+			if number != nil || boolean != nil {
+				faults = append(faults, fmt.Errorf("%s is given twice", name))
+			}
 			continue
 		}
 		seen[name] = true
-		switch number, boolean := numbers[name], booleans[name]; {
+		switch {
 		case number != nil:
 			v, err := strconv.ParseFloat(text, 64)
 			if err != nil {
+				faults = append(faults, fmt.Errorf("%s: %w", name, err))
 				v = 0
 			}
 			*number = v
 		case boolean != nil:
-			*boolean = text == "true" || text == "1"
+			lower := strings.ToLower(text)
+			*boolean = lower == "true" || lower == "1"
+			if _, err := strconv.ParseBool(lower); err != nil {
+				faults = append(faults, fmt.Errorf("%s: %w", name, err))
+			}
 		case name == "battery_name":
 			c.Name = text
 		case name == "recharge_by_topic":
 			c.RechargeByTopic = true
-		case !slices.Contains(ignored, name):
-			return fmt.Errorf("unknown element %q", name)
 		}
 	}
-	return nil
+	return errors.Join(faults...)
 }
 
 type vector struct {
@@ -115,9 +121,22 @@ func floats(values []float) []float64 {
 
 // strict decodes JSON and refuses keys that the struct does not have.
 func strict(src []byte, v any) error {
-	d := json.NewDecoder(bytes.NewReader(src))
+	d := json.NewDecoder(bytes.NewReader(quoted(src)))
 	d.DisallowUnknownFields()
 	return d.Decode(v)
+}
+
+// nonFinite finds strings, to be left alone, and the numbers that JSON lacks but some of its writers have.
+var nonFinite = regexp.MustCompile(`(?i)"(?:[^"\\]|\\.)*"|-?\b(?:nan|inf|infinity)\b`)
+
+// quoted puts such numbers into quotes.
+func quoted(src []byte) []byte {
+	return nonFinite.ReplaceAllFunc(src, func(m []byte) []byte {
+		if m[0] == '"' {
+			return m
+		}
+		return strconv.AppendQuote(nil, string(m))
+	})
 }
 
 func folders() []string {
@@ -130,7 +149,11 @@ func folders() []string {
 
 func TestVectorsGazeboBattery(t *testing.T) {
 	cases := 0
-	for _, folder := range folders() {
+	for i, folder := range folders() {
+		if _, err := os.Stat(folder); i > 0 && errors.Is(err, fs.ErrNotExist) {
+			t.Logf("%s: no such family there", folder)
+			continue
+		}
 		files, err := filepath.Glob(filepath.Join(folder, "*.json"))
 		if err != nil || len(files) == 0 {
 			t.Fatalf("no vectors in %s (%v)", folder, err)
@@ -163,7 +186,7 @@ func runTimeline(t *testing.T, src []byte, rows string) {
 	}
 	c := Gazebo()
 	if err := parse(v.Params, &c); err != nil {
-		t.Fatal(err)
+		t.Logf("Gazebo reads on: %v", err)
 	}
 	b, err := New(c)
 	if err != nil {
@@ -177,6 +200,9 @@ func runTimeline(t *testing.T, src []byte, rows string) {
 	want, err := csv.NewReader(file).ReadAll()
 	if err != nil {
 		t.Fatal(err)
+	}
+	if len(want) < 2 {
+		t.Fatalf("%s has no rows", rows)
 	}
 	header, want := want[0], want[1:]
 
@@ -219,12 +245,18 @@ func runTimeline(t *testing.T, src []byte, rows string) {
 			b.Recharge(true)
 		case "stop_charging":
 			b.Recharge(false)
-		case "add_consumer", "set_consumer":
+		case "add_consumer":
+			foreign[op.ID] = false
+			b.SetConsumer("consumer "+op.ID, unit.Watts(op.Watts))
+		case "set_consumer":
 			if !foreign[op.ID] {
-				b.SetConsumer(op.ID, unit.Watts(op.Watts))
+				b.SetConsumer("consumer "+op.ID, unit.Watts(op.Watts))
 			}
 		case "remove_consumer":
-			b.RemoveConsumer(op.ID)
+			if !foreign[op.ID] {
+				b.RemoveConsumer("consumer " + op.ID)
+			}
+			foreign[op.ID] = false
 		case "add_foreign_consumer":
 			foreign[op.ID] = true
 		case "joint_velocity_cmd":
@@ -311,7 +343,7 @@ func runConfigurations(t *testing.T, src []byte) int {
 			Name             string
 			Params           []element
 			Battery          bool
-			StateTopic       bool  `json:"state_topic"`
+			StateTopic       *bool `json:"state_topic"`
 			RechargeServices *bool `json:"recharge_services"`
 			RechargeTopics   *bool `json:"recharge_topics"`
 			Original         string
@@ -328,10 +360,13 @@ func runConfigurations(t *testing.T, src []byte) int {
 		t.Run("config "+k.Name, func(t *testing.T) {
 			exact := Gazebo()
 			if err := parse(k.Params, &exact); err != nil {
-				t.Fatal(err)
+				t.Logf("Gazebo reads on: %v", err)
 			}
 			got, err := exact.Setup()
-			want := Setup{k.Battery, k.StateTopic, got.RechargeServices, got.RechargeTopics}
+			want := Setup{k.Battery, got.StateTopic, got.RechargeServices, got.RechargeTopics}
+			if k.StateTopic != nil {
+				want.StateTopic = *k.StateTopic
+			}
 			if k.RechargeServices != nil {
 				want.RechargeServices = *k.RechargeServices
 			}
@@ -341,14 +376,12 @@ func runConfigurations(t *testing.T, src []byte) int {
 			if got != want {
 				t.Errorf("Gazebo makes %+v of it (%v), want %+v", got, err, want)
 			}
-			if _, err = New(exact); (err == nil) != k.StateTopic {
-				t.Errorf("New: %v, state topic wanted %v", err, k.StateTopic)
+			if _, err = New(exact); (err == nil) != want.StateTopic {
+				t.Errorf("New: %v, state topic wanted %v", err, want.StateTopic)
 			}
 			ours := Default()
-			if err := parse(k.Params, &ours); err != nil {
-				t.Fatal(err)
-			}
-			if refused := errors.Join(err, ours.Check()); refused == nil && k.ShouldRefuse {
+			misread := parse(k.Params, &ours)
+			if refused := errors.Join(err, misread, ours.Check()); refused == nil && k.ShouldRefuse {
 				t.Errorf("Check takes what it should refuse: %s", k.Original)
 			}
 		})

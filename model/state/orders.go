@@ -1,6 +1,7 @@
 package state
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -29,22 +30,24 @@ func (s *Store) perform(do func(at time.Time) error) error {
 // EngageEStop stops all joints, at once and until it is released on purpose. It may be engaged again while
 // it stands: each engagement gets an ID of its own, and only the newest releases it. It returns that ID.
 func (s *Store) EngageEStop(source, reason string) (id uint64, err error) {
+	s.estop.Lock() // never held for longer than this: no release comes between
+	s.engaged++
+	id = s.engaged
 	for _, word := range s.joints {
 		word.Withhold(permit.EStop) // before anything else, whatever the store is doing
 	}
+	s.estop.Unlock()
 	err = s.perform(func(at time.Time) error {
 		s.safety.EStops++
 		if !s.safety.EStop {
-			s.safety.EStopSince = at
+			s.safety.EStop, s.safety.EStopSince = true, at
 		}
-		s.safety.EStop, s.safety.EStopID, s.safety.EStopReason = true, s.safety.EStops, source
-		if reason != "" {
-			s.safety.EStopReason += ": " + reason
+		if id > s.safety.EStopID { // the orders of two may come in either order
+			s.safety.EStopID, s.safety.EStopReason = id, source
+			if reason != "" {
+				s.safety.EStopReason += ": " + reason
+			}
 		}
-		for _, word := range s.joints {
-			word.Withhold(permit.EStop)
-		}
-		id = s.safety.EStopID
 		s.note(true, urgent)
 		return nil
 	})
@@ -52,14 +55,28 @@ func (s *Store) EngageEStop(source, reason string) (id uint64, err error) {
 }
 
 // ReleaseEStop releases the emergency stop that confirm names: the ID of its engagement, in decimal. So
-// nobody releases a stop that he has not seen. No joint moves by it: the trajectory was dropped.
+// nobody releases a stop that he has not seen. It is refused while another one is being engaged, and until
+// every loop that lives has shown that its joints are stopped: a stop that came and went between two ticks
+// would have stopped nothing. No joint moves by it: the trajectory was dropped.
 func (s *Store) ReleaseEStop(confirm string) error {
 	return s.perform(func(time.Time) error {
 		if !s.safety.EStop {
-			return fmt.Errorf("no emergency stop is engaged")
+			return errors.New("no emergency stop is engaged")
 		}
 		if id, err := strconv.ParseUint(confirm, 10, 64); err != nil || id != s.safety.EStopID {
 			return fmt.Errorf("emergency stop %d stands, and %q does not confirm it", s.safety.EStopID, confirm)
+		}
+		for i := range s.groups {
+			for k := range s.groups[i].Joints {
+				if j := &s.groups[i].Joints[k]; s.groups[i].Connected && j.Withheld&permit.EStop == 0 {
+					return fmt.Errorf("joint %s has not been seen to be stopped yet", j.Name)
+				}
+			}
+		}
+		s.estop.Lock()
+		defer s.estop.Unlock()
+		if s.engaged != s.safety.EStops {
+			return errors.New("another emergency stop is being engaged")
 		}
 		s.safety.EStop, s.safety.EStopReason, s.safety.EStopSince = false, "", time.Time{}
 		for _, word := range s.joints {

@@ -96,10 +96,12 @@ func (p *pack) tick(at time.Time, work float64) (changed bool) {
 // update brings filter and state to the instant at, with a reading or without.
 func (p *pack) update(at time.Time, measured *bms.Reading, work float64) (changed bool) {
 	dt := time.Duration(0)
-	if !p.updated.IsZero() {
-		dt = max(0, at.Sub(p.updated))
+	switch {
+	case p.updated.IsZero():
+		p.updated = at
+	case at.After(p.updated): // a poll that took long began before the last tick: no time is counted twice
+		dt, p.updated = at.Sub(p.updated), at
 	}
-	p.updated = at
 	p.state.Load = unit.Watts(work) + p.consumed()
 	p.filter.Update(dt, measured, p.state.Load, p.state.ChargerOn)
 

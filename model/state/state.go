@@ -7,6 +7,7 @@ package state
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,6 +22,10 @@ const (
 	publishEvery = 20 * time.Millisecond  // between two snapshots that differ in the joints' figures only
 	freshEvery   = time.Millisecond       // between two that differ in the packs' figures only
 	tickEvery    = 100 * time.Millisecond // between two looks at what has gone silent
+
+	// A loop that has told nothing for silentAfter, and for silentPeriods of its periods, hangs in its port.
+	silentAfter   = time.Second
+	silentPeriods = 3
 )
 
 // ErrStopping is the answer to an order that came when the store had ended.
@@ -30,6 +35,7 @@ var ErrStopping = errors.New("the gateway is stopping")
 type Group struct {
 	Name, Driver string
 	Joints       []motor.Joint
+	Period       time.Duration                       // of its loop
 	Permits      []*permit.Word                      // one a joint
 	Identity     func() (id motor.Identity, ok bool) // asked at each reconnection; may be nil
 }
@@ -55,6 +61,9 @@ type Store struct {
 	seq    uint64
 	shown  time.Time // when the last snapshot was published
 	news   news      // what has changed since
+
+	estop   sync.Mutex
+	engaged uint64 // emergency stops so far; under estop. safety.EStops are those that have been recorded
 
 	latest  atomic.Pointer[model.Snapshot]
 	mu      sync.Mutex
@@ -144,7 +153,12 @@ func (s *Store) Run(ctx context.Context) error {
 		case m := <-s.config.Samples:
 			s.sample(&m)
 		case o := <-s.orders:
-			o.reply <- o.do(time.Now())
+			at := time.Now()
+			err := o.do(at)
+			if s.news == urgent {
+				s.publish(at) // whoever is answered finds it in the snapshot
+			}
+			o.reply <- err
 		case at := <-tick.C:
 			s.tick(at)
 		case <-due.C:
@@ -194,7 +208,23 @@ func (s *Store) tick(at time.Time) {
 	for _, p := range s.packs {
 		s.note(p.tick(at, s.work(p)), moved)
 	}
+	for i := range s.groups {
+		s.note(s.hangs(i, at), nothing)
+	}
 	s.permit()
+}
+
+// hangs takes the controller of a group for lost whose loop tells nothing any more, so that what it told
+// last does not look fresh. It reports whether it did so now.
+func (s *Store) hangs(group int, at time.Time) bool {
+	g := &s.groups[group]
+	silence := at.Sub(g.At)
+	if !g.Connected || silence <= max(silentAfter, silentPeriods*s.config.Groups[group].Period) {
+		return false
+	}
+	g.Connected = false
+	g.LastError = fmt.Sprintf("%s: its loop hangs: silent for %v", g.Name, silence.Round(time.Millisecond))
+	return true
 }
 
 // work is the electrical power of the joints that a pack feeds.

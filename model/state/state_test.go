@@ -202,6 +202,97 @@ func TestEStopIsLatchedAndReleasedByItsID(t *testing.T) {
 	})
 }
 
+func TestAnEStopThatIsBeingEngagedIsNotReleasedByAnEarlierConfirmation(t *testing.T) {
+	during(t, func(r *rig) {
+		if _, err := r.EngageEStop("mqtt", "smoke"); err != nil {
+			t.Fatal(err)
+		}
+		release := make(chan struct{})
+		go r.perform(func(time.Time) error { <-release; return nil }) // the store is busy
+		synctest.Wait()
+		released, engaged := make(chan error, 1), make(chan uint64, 1)
+		go func() { released <- r.ReleaseEStop("1") }()
+		synctest.Wait()
+		go func() {
+			id, _ := r.EngageEStop("mqtt", "fire")
+			engaged <- id
+		}()
+		synctest.Wait()
+		close(release)
+		if err := <-released; err == nil {
+			t.Error("a stop that had been engaged was released by the confirmation of the one before")
+		}
+		if id := <-engaged; r.Latest().Safety.EStopID != id || r.other.Reasons()&permit.EStop == 0 {
+			t.Errorf("%d engaged: safety %+v, joint %v", id, r.Latest().Safety, r.other.Reasons())
+		}
+	})
+}
+
+func TestAnEStopIsReleasedOnceTheJointsWereSeenToBeStopped(t *testing.T) {
+	during(t, func(r *rig) {
+		running := sampleOf(1)
+		r.samples <- running
+		synctest.Wait()
+		if _, err := r.EngageEStop("mqtt", "smoke"); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.ReleaseEStop("1"); err == nil || r.other.Reasons() != permit.EStop {
+			t.Errorf("released before the loop had ticked: %v, joint %v", err, r.other.Reasons())
+		}
+		for i := range running.N {
+			running.Joints[i].Withheld = permit.EStop
+		}
+		r.samples <- running
+		synctest.Wait()
+		if err := r.ReleaseEStop("1"); err != nil || r.other.Reasons() != 0 {
+			t.Errorf("release of joints that are stopped: %v, joint %v", err, r.other.Reasons())
+		}
+	})
+}
+
+func TestALoopThatHangsIsShownAsLost(t *testing.T) {
+	during(t, func(r *rig) {
+		r.samples <- sampleOf(1)
+		time.Sleep(silentAfter / 2)
+		if g := r.Latest().Groups[0]; !g.Connected {
+			t.Errorf("half a second after a sample: %q", g.LastError)
+		}
+		time.Sleep(silentAfter)
+		if g := r.Latest().Groups[0]; g.Connected || g.LastError == "" {
+			t.Errorf("a loop that tells nothing any more: connected %v, %q", g.Connected, g.LastError)
+		}
+		m := sampleOf(1)
+		m.At = time.Now()
+		r.samples <- m
+		synctest.Wait()
+		if g := r.Latest().Groups[0]; !g.Connected || g.LastError != "" {
+			t.Errorf("after the next sample: connected %v, %q", g.Connected, g.LastError)
+		}
+	})
+}
+
+// A pack that is silent is polled in vain, and each of those polls began before the last tick of the store.
+func TestTimeIsCountedOnceThoughPollsTakeLong(t *testing.T) {
+	during(t, func(r *rig) {
+		r.tell(0.8, -2)
+		before := *r.main()
+		const seconds = 20
+		for i := range 10 * seconds {
+			began := time.Now()
+			time.Sleep(100 * time.Millisecond)
+			r.observations <- bms.Observation{
+				Pack: "main", At: began, Reading: bms.Unmeasured(), Misses: i + 1, Err: fmt.Errorf("main: %w", link.Timeout),
+			}
+			synctest.Wait()
+		}
+		p := r.main()
+		out := float64(p.ChargeOut - before.ChargeOut)
+		if want := 2. * seconds / 3600; math.Abs(out-want) > want/10 {
+			t.Errorf("%v Ah counted at 2 A for %d s, want about %v", out, seconds, want)
+		}
+	})
+}
+
 func TestOrdersReachTheBatteryAndItsCharger(t *testing.T) {
 	during(t, func(r *rig) {
 		if err := r.Recharge("main", true); err != nil || !r.main().ChargerOn || len(r.charger) != 1 {

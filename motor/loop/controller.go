@@ -29,7 +29,8 @@ type Axis struct {
 //
 // In Gazebo's mode a joint is driven to its initial position from the first step on, its first derivative
 // is that of a jump from an error of 0, and its integrals wind up while the command is held back. Else a
-// joint rests where it was measured until a trajectory comes.
+// joint rests where it was measured until a trajectory comes. So it does in both modes once it has been
+// driven and was stopped, which Gazebo has no notion of.
 type Controller struct {
 	axes    []Axis
 	gazebo  bool
@@ -43,7 +44,8 @@ type Controller struct {
 type pids struct {
 	position, velocity pid.State
 
-	fresh bool // not stepped since they were reset
+	fresh  bool // not stepped since they were reset
+	driven bool // a command was granted, so that there is something that a stop ends
 }
 
 // NewController makes a controller; gazebo chooses Gazebo's mode. There are at most motor.MaxJoints axes.
@@ -64,24 +66,26 @@ func (c *Controller) Tracker() *trajectory.Tracker { return &c.tracker }
 // Target is where joint i shall be. Its position is NaN until the joint has been measured.
 func (c *Controller) Target(i int) motor.Target { return c.targets[i] }
 
-// Rest has joint i stay where it was measured, in Gazebo's mode go to its initial position, and forget
-// what its PIDs have gathered.
+// Rest has joint i stay where it was measured, and forget what its PIDs have gathered. In Gazebo's mode a
+// joint that was never driven goes to its initial position instead.
 func (c *Controller) Rest(i int, measured unit.Position) {
-	if c.gazebo {
+	driven := c.pids[i].driven
+	if c.gazebo && !driven {
 		measured = c.axes[i].Initial
 	}
 	c.targets[i] = motor.Target{Position: measured}
-	c.pids[i] = pids{fresh: !c.gazebo}
+	c.pids[i] = pids{fresh: !c.gazebo, driven: driven}
 }
 
 // Step moves the targets to the instant at and steps the PIDs by dt, the time since the step before.
 // Feedback has one element a joint; an unknown position or velocity leaves its PID out. A negative dt, as
-// after a jump back in time, drops the trajectory and puts all joints to Rest first. It reports whether
-// the progress has changed.
+// after a jump back in time, drops the trajectory and puts all joints to Rest first, as if none had been
+// driven. It reports whether the progress has changed.
 func (c *Controller) Step(at, dt time.Duration, fb []motor.Feedback) (changed bool) {
 	if dt < 0 {
 		c.tracker.Drop()
 		for i := range c.axes {
+			c.pids[i].driven = false
 			c.Rest(i, fb[i].Position)
 		}
 	}
@@ -120,6 +124,7 @@ func (c *Controller) Wanted(i int, mode motor.Mode) motor.Command {
 // Granted tells the controller what became of what it wanted of joint i, so that its integrals do not wind
 // up against a limit. In Gazebo's mode they do.
 func (c *Controller) Granted(i int, wanted, granted motor.Command) {
+	c.pids[i].driven = true
 	if c.gazebo || granted.Mode != wanted.Mode {
 		return
 	}

@@ -6,8 +6,8 @@
 // A joint runs only while its permit word gives no reason against it. The loop itself sets three of them:
 //
 //   - permit.DeviceLost, from the beginning, and again when the port is gone or three exchanges in a row
-//     have failed, until the controller is armed and has answered once. Meanwhile the port is closed and
-//     opened anew, after a wait that doubles from 100 ms to 5 s;
+//     have failed, or when the loop itself has stood still, until the controller is armed and has answered
+//     once. Meanwhile the port is closed and opened anew, after a wait that doubles from 100 ms to 5 s;
 //   - permit.DeviceFault while the controller reports a fault that disables the joint, or while the gate
 //     has it stopped for heat or a tracking error;
 //   - permit.CommandStale when no trajectory has come for the command timeout, until the next one comes.
@@ -44,6 +44,11 @@ const (
 	firstRetry = 100 * time.Millisecond // between two attempts to open
 	lastRetry  = 5 * time.Second
 	lostAfter  = 3 // failed exchanges in a row (motor-common §4.6)
+
+	// A loop that has stood still for stallAfter, and for stallPeriods of its periods (the process was
+	// suspended, or the port held it), has left its controller to the controller's own timeout.
+	stallAfter   = 500 * time.Millisecond
+	stallPeriods = 5
 )
 
 // DefaultStopWait is how long Run waits for the joints to come to rest, if Config does not say.
@@ -183,6 +188,10 @@ func (l *Loop) Identity() (id motor.Identity, known bool) {
 func (l *Loop) Tick(at time.Duration) {
 	began := time.Now()
 	l.count(at)
+	if gap := at - l.ticked; gap > max(stallAfter, stallPeriods*l.config.Period) && l.group != nil {
+		l.lose(at, fmt.Errorf("the loop stood still for %v", gap))
+	}
+	l.ticked = at
 	l.receive(at)
 	if l.group == nil {
 		l.open(at)
@@ -200,11 +209,10 @@ func (l *Loop) Tick(at time.Duration) {
 
 func (l *Loop) count(at time.Duration) {
 	if !l.begun {
-		l.begun, l.commanded, l.stepped = true, at, at-l.config.Period
+		l.begun, l.ticked, l.commanded, l.stepped = true, at, at, at-l.config.Period
 	} else if missed := (at-l.ticked)/l.config.Period - 1; missed > 0 {
 		l.counts.Skipped += uint64(missed)
 	}
-	l.ticked = at
 	l.counts.Cycles++
 }
 

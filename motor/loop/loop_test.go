@@ -71,6 +71,44 @@ func TestGazebosJointsAreDrivenToTheirInitialPosition(t *testing.T) {
 	}
 }
 
+func TestGazebosJointRestsWhereItWasStoppedToo(t *testing.T) {
+	r := newRig(func(c *Config) { c.Gazebo = true })
+	r.ready(t)
+	r.Follow(r.both(t, 1, 1))
+	r.tick(500)
+	r.words[0].Withhold(permit.EStop)
+	r.tick(10)
+	r.words[0].Grant(permit.EStop)
+	before := r.machine.position[0]
+	if s := r.tick(500); math.Abs(r.machine.position[0]-before) > 0.05 || before < 0.5 {
+		t.Errorf("after the release the joint goes by itself from %v to %v, target %v",
+			before, r.machine.position[0], s.Joints[0].Target.Position)
+	}
+}
+
+func TestLoopThatStoodStillBeginsAnew(t *testing.T) {
+	r := newRig(nil)
+	r.ready(t)
+	r.Follow(r.both(t, 1, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15))
+	r.tick(15)
+	r.now += stallAfter - period
+	if s := r.tick(1); !s.Connected || !s.Trajectory.Active {
+		t.Errorf("a short stall costs the controller: %+v", s.Trajectory)
+	}
+	r.now += stallAfter
+	s := r.tick(1)
+	if s.Connected || s.Err == nil || s.Trajectory.Active || s.Joints[0].Withheld != permit.DeviceLost || r.machine.moving(0) {
+		t.Errorf("after a long stall: connected %v, %v, %+v, withheld %v, told %+v",
+			s.Connected, s.Err, s.Trajectory, s.Joints[0].Withheld, r.machine.told)
+	}
+	for s = r.tick(1); !s.Connected; s = r.tick(1) {
+	}
+	before := r.machine.position[0]
+	if r.tick(100); r.machine.arms != 2 || r.machine.position[0] != before {
+		t.Errorf("armed %d times; it moves by itself from %v to %v", r.machine.arms, before, r.machine.position[0])
+	}
+}
+
 func TestTrajectoryIsFollowedToItsEnd(t *testing.T) {
 	r := newRig(nil)
 	r.ready(t)

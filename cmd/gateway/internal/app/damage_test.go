@@ -52,6 +52,13 @@ func TestDamagedBytesNeverBecomeValues(t *testing.T) {
 			for i := range cfg.Buses {
 				cfg.Buses[i].Faults.Flip, cfg.Buses[i].Faults.Seed = 0.01, uint64(i+1)
 			}
+			// So much damage loses the controller every few seconds, and each time the motion begins again: it
+			// is to go somewhere from wherever that is.
+			for i, far := range []float64{0, 6, -6} {
+				cfg.Motion.Points[i].Positions = []float64{far, -far}
+				cfg.Motion.Points[i].TimeFromStart = time.Duration(i) * 3 * time.Second
+			}
+			cfg.Motion.Points = cfg.Motion.Points[:3]
 		})
 		for _, m := range g.groups {
 			m.pacer = timer{loop.NewTimer(m.period)}

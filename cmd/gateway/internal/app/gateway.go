@@ -164,7 +164,7 @@ func (g *Gateway) buildStore(observations <-chan bms.Observation, samples <-chan
 	for _, m := range g.groups {
 		c.Groups = append(c.Groups, state.Group{
 			Name: m.config.Name, Driver: m.config.Driver, Joints: m.config.Joints, Permits: m.permits,
-			Identity: func() (motor.Identity, bool) { return m.loop.Identity() },
+			Period: m.period, Identity: func() (motor.Identity, bool) { return m.loop.Identity() },
 		})
 	}
 	var err error

@@ -27,7 +27,8 @@ type part struct {
 }
 
 // runStages starts the stages in order, waits for ctx to end or a part to fail, and stops them in reverse
-// order. Once hurry is closed, only stages marked always are waited for.
+// order. Once hurry is closed, only stages marked always are waited for. The error joins what has failed, also
+// while it stopped.
 func runStages(ctx context.Context, hurry <-chan struct{}, log *slog.Logger, stages []stage) error {
 	failed := make(chan error, 64)
 	var running []*runningStage
@@ -47,7 +48,15 @@ func runStages(ctx context.Context, hurry <-chan struct{}, log *slog.Logger, sta
 			errs = append(errs, err)
 		}
 	}
-	return errors.Join(errs...)
+	for {
+		select {
+		case err := <-failed: // as it stopped, or after the first: a motor that was not seen to stand
+			log.Error("a part has failed", "err", err)
+			errs = append(errs, err)
+		default:
+			return errors.Join(errs...)
+		}
+	}
 }
 
 type runningStage struct {

@@ -24,6 +24,12 @@ func (j *journal) add(s string) {
 	j.text = append(j.text, s)
 }
 
+func (j *journal) read() []string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return slices.Clone(j.text)
+}
+
 func (j *journal) part(name string, linger time.Duration) part {
 	return part{name, func(ctx context.Context) error {
 		j.add("+" + name)
@@ -49,8 +55,8 @@ func TestStagesStopInReverseAndWaitForEachOther(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if want := []string{"-c", "-b", "-a"}; !slices.Equal(j.text[3:], want) {
-			t.Errorf("stopped as %v, want %v", j.text[3:], want)
+		if want := []string{"-c", "-b", "-a"}; !slices.Equal(j.read()[3:], want) {
+			t.Errorf("stopped as %v, want %v", j.read()[3:], want)
 		}
 	})
 }
@@ -66,8 +72,25 @@ func TestAFailingPartStopsEverything(t *testing.T) {
 		if !errors.Is(err, bad) || !strings.Contains(err.Error(), "b: no memory") {
 			t.Errorf("err = %v", err)
 		}
-		if !slices.Contains(j.text, "-a") {
+		if !slices.Contains(j.read(), "-a") {
 			t.Error("the other stage was not stopped")
+		}
+	})
+}
+
+func TestAPartThatFailsAsItStopsIsToldOf(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		moving := errors.New("joints have not come to rest")
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		err := runStages(ctx, nil, quiet, []stage{
+			{name: "motion", parts: []part{{"base", func(ctx context.Context) error {
+				<-ctx.Done()
+				return moving
+			}}}, wait: time.Second, always: true},
+		})
+		if !errors.Is(err, moving) || !strings.Contains(err.Error(), "base: ") {
+			t.Errorf("err = %v, want the part's", err)
 		}
 	})
 }
@@ -99,7 +122,7 @@ func TestAStageThatHangsIsNamedAndLeftBehind(t *testing.T) {
 		if took := time.Since(begin); took != 3*time.Second {
 			t.Errorf("took %v, want 3 s", took)
 		}
-		if !slices.Contains(j.text, "-a") {
+		if !slices.Contains(j.read(), "-a") {
 			t.Error("the stage below was not stopped")
 		}
 		time.Sleep(2 * time.Hour)
@@ -121,8 +144,8 @@ func TestHurrySkipsEveryWaitButMotions(t *testing.T) {
 		if took := time.Since(begin); took != 2*time.Second {
 			t.Errorf("took %v, want 2 s: motion is waited for, the store is not", took)
 		}
-		if err != nil || !slices.Contains(j.text, "-base") {
-			t.Errorf("err = %v, journal %v", err, j.text)
+		if err != nil || !slices.Contains(j.read(), "-base") {
+			t.Errorf("err = %v, journal %v", err, j.read())
 		}
 		time.Sleep(2 * time.Hour)
 	})

@@ -73,7 +73,11 @@ const landing = `<!doctype html>
 <li><a href="/-/healthy">Healthy</a>, <a href="/-/ready">ready</a></li></ul></body></html>
 `
 
-// Serve answers on ln until ctx ends, and then gives requests under way two seconds.
+// farewell is what requests under way get when the gateway stops. A client that is slow, or has connected
+// and asks nothing, must not hold the stop.
+const farewell = 500 * time.Millisecond
+
+// Serve answers on ln until ctx ends, and a farewell longer for requests under way.
 func Serve(ctx context.Context, ln net.Listener, h http.Handler) error {
 	server := &http.Server{
 		Handler: h, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
@@ -86,7 +90,7 @@ func Serve(ctx context.Context, ln net.Listener, h http.Handler) error {
 		return err
 	case <-ctx.Done():
 	}
-	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
 	defer cancel()
 	if err := server.Shutdown(end); err != nil {
 		server.Close()

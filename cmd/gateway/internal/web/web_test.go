@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"hilgate/bms"
@@ -117,4 +118,45 @@ func TestServeEndsWithItsContext(t *testing.T) {
 	case <-time.After(5 * time.Second):
 		t.Error("Serve did not return")
 	}
+}
+
+// pipe is a listener with one connection, in memory, so that it works in a bubble of virtual time.
+type pipe struct {
+	net.Listener // nil: only what follows is used
+	conns        chan net.Conn
+}
+
+func (p pipe) Accept() (net.Conn, error) {
+	if conn, open := <-p.conns; open {
+		return conn, nil
+	}
+	return nil, net.ErrClosed
+}
+
+func (p pipe) Close() error {
+	close(p.conns)
+	return nil
+}
+
+func (pipe) Addr() net.Addr { return &net.TCPAddr{} }
+
+func TestAClientThatAsksNothingDoesNotHoldTheStop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client, conn := net.Pipe()
+		defer client.Close()
+		p := pipe{conns: make(chan net.Conn, 1)}
+		p.conns <- conn
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- Serve(ctx, p, handler(nil, nil)) }()
+		synctest.Wait()
+		begin := time.Now()
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(begin); took > farewell {
+			t.Errorf("took %v", took)
+		}
+	})
 }
