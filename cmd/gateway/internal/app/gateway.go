@@ -338,7 +338,14 @@ func (g *Gateway) stages() []stage {
 		sensing = append(sensing, part{"poller", p.Run})
 	}
 	for _, m := range g.groups {
-		motion = append(motion, part{"motors " + m.config.Name, func(ctx context.Context) error { return m.loop.Run(ctx, m.pacer) }})
+		motion = append(motion, part{"motors " + m.config.Name, func(ctx context.Context) error {
+			err := m.loop.Run(ctx, m.pacer)
+			if errors.Is(err, loop.ErrMoving) { // they have no power, and coast: no failure of the gateway
+				g.log.Warn("joints still coast", "motors", m.config.Name, "err", err)
+				return nil
+			}
+			return err
+		}})
 	}
 	commands = append(commands, part{"commands", g.orders.run})
 	if g.cfg.Motion != nil {
