@@ -65,6 +65,7 @@ func (f *File) Hasten(factor float64) {
 		b.Model.ChargingTime /= factor
 		b.Fusion.Model = b.Model
 		b.Fusion.ErrorTime = time.Duration(float64(b.Fusion.ErrorTime) / factor)
+		b.Fusion.AverageTime = time.Duration(float64(b.Fusion.AverageTime) / factor)
 		b.Fusion.Limits.CRateMax *= factor
 		b.Plant.Capacity /= unit.AmpereHours(factor)
 		b.Plant.ChargingTime /= factor

@@ -3,6 +3,7 @@ package mqtt
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"hilgate/model"
@@ -148,7 +149,9 @@ func (r *runner) offer(now time.Time, all bool) (next time.Time) {
 func (r *runner) birth(s *model.Snapshot) []byte {
 	if r.info == nil || r.infoOf != r.outbox.changes {
 		r.infoOf = r.outbox.changes
-		r.info = wire.AppendInfo(r.info[:0], &r.cfg.Info, s, r.outbox.order, r.filters)
+		// What a view offers, and what only an event or a request brings.
+		topics := append(slices.Clone(r.outbox.order), r.topics.Robot(wire.TrajectoryResult), r.topics.Response("any"))
+		r.info = wire.AppendInfo(r.info[:0], &r.cfg.Info, s, topics, r.filters)
 	}
 	return r.info
 }

@@ -118,7 +118,7 @@ func (t *TLS) load(host string) (*tls.Config, error) {
 	if t.CertFile != "" {
 		own, err := tls.LoadX509KeyPair(t.CertFile, t.KeyFile)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("%s with %s: %w", t.CertFile, t.KeyFile, err)
 		}
 		config.Certificates = []tls.Certificate{own}
 	}

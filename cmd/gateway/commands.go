@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -121,7 +122,10 @@ func (e environment) sim() *cobra.Command {
 				return err
 			}
 			s, err := app.NewSim(cfg, all.Registry(), listen, e.logger(slog.LevelInfo))
-			if err != nil {
+			switch {
+			case errors.Is(err, app.ErrNotServed):
+				return badUse{fmt.Errorf("%s: %w", file, err)}
+			case err != nil:
 				return failed{err}
 			}
 			for _, a := range s.Addresses() {

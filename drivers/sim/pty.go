@@ -92,6 +92,10 @@ func (p *PTY) Replug() error {
 		return fmt.Errorf("making a pseudo terminal: %w", err)
 	}
 	if p.config.Link != "" {
+		// The port is for whoever finds its link, as the simulated I²C node is.
+		if err := os.Chmod(slave, 0o666); err != nil {
+			return errors.Join(err, master.Close())
+		}
 		if err := relink(slave, p.config.Link); err != nil {
 			return errors.Join(err, master.Close())
 		}

@@ -304,9 +304,12 @@ func (s *Store) publish(at time.Time) {
 	for i := range s.groups {
 		snap.Groups[i] = s.groups[i]
 		snap.Groups[i].Joints = append([]motor.JointState(nil), s.groups[i].Joints...)
-	}
-	for _, word := range s.joints {
-		snap.Safety.Withheld |= word.Reasons()
+		for k := range snap.Groups[i].Joints {
+			// What stands now, and what the loop has last acted on.
+			j := &snap.Groups[i].Joints[k]
+			j.Withheld |= s.joints[j.Name].Reasons()
+			snap.Safety.Withheld |= j.Withheld
+		}
 	}
 	s.shown, s.news = at, nothing
 	s.latest.Store(snap)

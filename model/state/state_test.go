@@ -374,7 +374,7 @@ func TestSnapshotsAreBoundedInRateAndComeAtOnceOnAChange(t *testing.T) {
 		default:
 			t.Error("a changed permit waits for the next snapshot")
 		}
-		if got := r.Latest().Groups[0].Joints[0].Withheld; got != permit.DeviceFault {
+		if got := r.Latest().Groups[0].Joints[0].Withheld; got != permit.DeviceFault|permit.BatteryLost {
 			t.Errorf("withheld %v", got)
 		}
 	})

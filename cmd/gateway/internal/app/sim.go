@@ -26,6 +26,9 @@ type Sim struct {
 	http  net.Listener
 }
 
+// ErrNotServed says that a configuration has nothing that can be served to other programs.
+var ErrNotServed = errors.New("nothing to serve")
+
 // Served is one address at which a simulator can be opened.
 type Served struct{ Bus, Path, What string }
 
@@ -37,7 +40,7 @@ func NewSim(cfg *configs.File, reg *drivers.Registry, listen string, log *slog.L
 		return nil, err
 	}
 	if w == nil {
-		return nil, errors.New("nothing to simulate: simulate names no device")
+		return nil, fmt.Errorf("%w: simulate names no device", ErrNotServed)
 	}
 	s := &Sim{world: w, log: log, ports: map[string]*sim.PTY{}}
 	defer func() {
@@ -48,7 +51,7 @@ func NewSim(cfg *configs.File, reg *drivers.Registry, listen string, log *slog.L
 	for _, b := range w.buses {
 		switch {
 		case b.config.Simulated():
-			return nil, fmt.Errorf("bus %s is at %s, which is inside one process: gateway sim needs a path", b.config.Name, b.config.Device)
+			return nil, fmt.Errorf("%w: bus %s is at %s, which is inside one process: want a path", ErrNotServed, b.config.Name, b.config.Device)
 		case b.config.Serial:
 			p, err := sim.NewPTY(w.bench, b.peer, sim.PTYConfig{
 				Link: b.config.Device, Baud: b.config.Baud, Turnaround: turnaround, Faults: b.injector,
