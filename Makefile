@@ -38,12 +38,12 @@ unit:
 race:
 	$(GO) test -race -short -count=1 -timeout 15m ./...
 
-# A few seconds of search on each fuzz target, beyond the seeds that `unit` runs.
+# Some search on each fuzz target, beyond the seeds that `unit` runs; FUZZTIME=30s searches longer.
 fuzz:
 	@mkdir -p build; for pkg in $$($(GO) list ./...); do \
 	  for target in $$($(GO) test -list '^Fuzz' $$pkg | grep ^Fuzz); do \
 	    echo "fuzz $$pkg $$target"; \
-	    $(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(or $(FUZZTIME),2s) $$pkg >build/fuzz.log 2>&1 || { cat build/fuzz.log; rm -f build/fuzz.log; exit 1; }; \
+	    $(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(or $(FUZZTIME),2000x) $$pkg >build/fuzz.log 2>&1 || { cat build/fuzz.log; rm -f build/fuzz.log; exit 1; }; \
 	  done; done; rm -f build/fuzz.log
 
 # Everything that is promised to build, builds.
