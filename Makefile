@@ -59,7 +59,8 @@ BENCHSTAT := $(GO) run golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c
 bench:
 	@mkdir -p build
 	$(GO) test -run '^$$' -bench . -benchmem -count $(COUNT) $$($(GO) list ./... | grep -v cmd/gateway$$) | tee build/bench.txt
-	$(GO) test -run '^$$' -bench 'Exec|Sample|Scrape' -benchtime 5x -count $(COUNT) ./cmd/gateway | tee -a build/bench.txt
+	$(GO) test -run '^$$' -bench 'Exec|Sample' -benchtime 5x -count $(COUNT) ./cmd/gateway | tee -a build/bench.txt
+	$(GO) test -run '^$$' -bench Scrape -benchtime 200x -count $(COUNT) ./cmd/gateway | tee -a build/bench.txt
 	$(GO) test -run '^$$' -bench 'Minute' -benchtime 1x ./cmd/gateway | tee -a build/bench.txt
 	$(BENCHSTAT) build/bench.txt
 
