@@ -43,7 +43,7 @@ import (
 const (
 	firstRetry = 100 * time.Millisecond // between two attempts to open
 	lastRetry  = 5 * time.Second
-	lostAfter  = 3 // failed exchanges in a row (motor-common §4.6)
+	lostAfter  = 3 // failed exchanges in a row
 
 	// A loop that has stood still for stallAfter, and for stallPeriods of its periods (the process was
 	// suspended, or the port held it), has left its controller to the controller's own timeout.
