@@ -35,7 +35,7 @@ func bench(t *testing.T, edit ...string) *robot {
 	r := &robot{}
 	r.port, r.broker = mosquitto(t)
 	r.file = benchFile(t, r.port, edit...)
-	r.sub = subscribe(t, r.port, "model/#")
+	r.sub = subscribe(t, r.port, published...)
 
 	r.sim = gateway(t, "sim", "--config", r.file, "--http", "127.0.0.1:0")
 	r.truth = strings.TrimPrefix(r.sim.waitFor(t, 10*time.Second, "truth: "), "truth: ")
@@ -131,6 +131,12 @@ func (r *robot) answered(text string) bool {
 }
 
 const base = "model/bench/"
+
+// published is what the gateway publishes; its command topics are left to it.
+var published = []string{
+	base + "battery/#", base + "joint/#", base + "joint_state", base + "joint_trajectory_progress",
+	base + "joint_trajectory/result", base + "safety/#", base + "gateway/#", base + "rsp/#",
+}
 
 // move sends a trajectory and waits until the motors really work.
 func (r *robot) move(t *testing.T, id string) {
@@ -243,16 +249,21 @@ func TestKilledGatewayLeavesNoMotorRunning(t *testing.T) {
 	r.gateway.signal(t, syscall.SIGKILL)
 	<-r.gateway.done
 	died := document(t, r.truth).at("seconds").float()
-	eventually(t, 5*time.Second, "no output", func() bool { return r.outputs(t) == 0 })
-	d := document(t, r.truth)
-	took := d.at("seconds").float() - died
-	t.Logf("motors at zero %.0f ms after the gateway was killed", 1000*took)
+	// Each look at the truth is of one moment: a motor that gets power has had a valid packet not long ago.
+	var d tree
+	eventually(t, 5*time.Second, "no output", func() bool {
+		d = document(t, r.truth)
+		age := d.at("devices", 1, "state", "packet_age_seconds").float()
+		runs := d.at("joints", 0, "output").float() != 0 || d.at("joints", 1, "output").float() != 0
+		if runs && age > 0.3+0.001 { // the world's step
+			t.Fatalf("a motor gets power %.3f s after the last packet, with a serial timeout of 0.3 s", age)
+		}
+		return !runs
+	})
 	if !d.at("devices", 1, "state", "timed_out").true() {
 		t.Error("the controller does not say that its serial timeout has run out")
 	}
-	if took > 0.3+0.05 { // the timeout, and the time that this test takes to ask
-		t.Errorf("motors ran on for %.3f s after kill -9, want at most the serial timeout of 0.3 s", took)
-	}
+	t.Logf("motors seen at zero %.0f ms after the gateway was killed", 1000*(d.at("seconds").float()-died))
 	eventually(t, 30*time.Second, "the will says offline", func() bool {
 		return r.sub.last(base+"gateway/availability") == "offline"
 	})
@@ -326,7 +337,9 @@ func TestLostPackStopsTheJoints(t *testing.T) {
 }
 
 func TestGarbageTrajectoriesAreRefusedAndTheRunningOneGoesOn(t *testing.T) {
-	r := bench(t)
+	// Moving 100 MB through three processes can starve the simulator, which no real controller shares a
+	// processor with: it gets more time to answer.
+	r := bench(t, "timeout: 300ms}=>timeout: 2s, reply_timeout: 150ms}")
 	r.move(t, "good")
 	deep := strings.Repeat("[", 60_000)
 	for _, c := range []struct{ name, payload, want string }{
@@ -367,7 +380,7 @@ func TestBrokerComesBackAndSoDoesTheGateway(t *testing.T) {
 		t.Error("the loss of the broker stopped the motors, which need it only for commands")
 	}
 	r.broker = startMosquitto(t, need(t, "mosquitto"), r.port)
-	r.sub = subscribe(t, r.port, "model/#")
+	r.sub = subscribe(t, r.port, published...)
 	eventually(t, 30*time.Second, "online again, with the state", func() bool {
 		return r.sub.last(base+"gateway/availability") == "online" && r.sub.last(base+"battery/main/state") != ""
 	})
