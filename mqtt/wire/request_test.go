@@ -309,7 +309,7 @@ func FuzzParseTrajectory(f *testing.F) {
 func FuzzParseRequest(f *testing.F) {
 	for _, s := range []string{
 		"", "true", `{"data":1}`, `{"id":"a","client":"b","ttl_ms":1,"stamp_ns":2,"args":{"confirm":"3"}}`,
-		`{"args":`, "\xff", `{"\u0069d":"\u0000"}`, `[{"a":"\\\""}]`,
+		`{"args":`, "\xff", `{"\u0069d":"\u0000"}`, `[{"a":"\\\""}]`, "{\"client\":\"\xdb\"}",
 	} {
 		f.Add([]byte(s))
 	}
@@ -340,4 +340,15 @@ func FuzzParseRequest(f *testing.F) {
 			t.Fatalf("%q becomes %s: %+v, %v", b, out.Bytes(), again, err)
 		}
 	})
+}
+
+func TestTextThatIsNotUTF8IsRefused(t *testing.T) {
+	for _, b := range []string{"{\"client\":\"\xdb\"}", "{\"id\":\"a\xff\"}", "\"\xc0\x80\""} {
+		if _, err := ParseRequest([]byte(b)); !errors.Is(err, ErrSyntax) {
+			t.Errorf("%q: %v, want ErrSyntax", b, err)
+		}
+	}
+	if r, err := ParseRequest([]byte(`{"client":"prüfstand"}`)); err != nil || r.Client != "prüfstand" {
+		t.Errorf("client %q, %v", r.Client, err)
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // Bounds of what the parsers read. A client's own limit on payloads is usually far lower.
@@ -32,6 +33,9 @@ func check(b []byte) error {
 	}
 	if err := checkDepth(b); err != nil {
 		return err
+	}
+	if !utf8.Valid(b) { // RFC 8259, §8.1; encoding/json would let it pass within a string
+		return fmt.Errorf("%w: not UTF-8", ErrSyntax)
 	}
 	if !json.Valid(b) {
 		var any json.RawMessage
